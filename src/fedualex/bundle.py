@@ -1,5 +1,6 @@
 """What a server can do alone with the surveys that it remembers: weigh them, and bound the optimal value by them."""
 
+from bisect import insort
 from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
@@ -9,11 +10,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jax.flatten_util import ravel_pytree
-from jaxtyping import Array
 from numpy.typing import NDArray
 
 from . import tree
+from .arrays import Array, Module, xp
 from .geometry import Dual, Product, calls_lapack
 from .tree import Flag, Saddle, Scalar, Tree, Vector
 
@@ -29,7 +29,7 @@ class Mapped(NamedTuple):
     """<omega, z> - ell(z) - tau psi(z)."""
 
 
-class Flat(eqx.Module):
+class Flat(Module):
     """A geometry on vectors v = (x, y) of float64. Spectral parts are asked one after the other (`tree.depend_on`)."""
 
     geometry: Product
@@ -39,13 +39,13 @@ class Flat(eqx.Module):
 
     def vector(self, z: Tree) -> Array:
         """All entries of a point, x first."""
-        return ravel_pytree(jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float64), z))[0]
+        return xp.concatenate([xp.ravel(xp.asarray(leaf, xp.float64)) for leaf in jax.tree.leaves(z)])
 
     def point(self, v: Vector) -> Saddle:
         """The point that has these entries."""
         leaves, structure = jax.tree.flatten(self.like)
         ends = np.cumsum([np.size(leaf) for leaf in leaves])[:-1]
-        parts = zip(jnp.split(v, ends), leaves, strict=True)
+        parts = zip(xp.split(v, ends), leaves, strict=True)
         point: Saddle = jax.tree.unflatten(structure, [part.reshape(np.shape(leaf)) for part, leaf in parts])
         return point
 
@@ -72,13 +72,18 @@ class Flat(eqx.Module):
     @property
     def y(self) -> "Flat":
         """The geometry of y alone, in the place of x."""
-        return Flat(Product(Saddle(self.geometry.parts.y)), Saddle(self.like.y), jnp.ones(()))
+        return Flat(Product(Saddle(self.geometry.parts.y)), Saddle(self.like.y), xp.ones(()))
+
+    @property
+    def sides(self) -> tuple["Flat", "Flat"]:
+        """The geometries of x and of y."""
+        return self.x, self.y
 
     def map_dual(self, omega: Array | NDArray[Any], tau: Array | float) -> Mapped:
         """P_tau(omega), psi there, and the potential."""
         point = scaled_primal(self.geometry, Dual(self.point(omega), tau), self.scale)
         psi, z = self.geometry.psi(point), self.vector(point)
-        return Mapped(z, psi, jnp.vdot(omega, z) - self.ell(point) - tau * psi)
+        return Mapped(z, psi, xp.vdot(omega, z) - self.ell(point) - tau * psi)
 
     def ell(self, z: Saddle) -> Array:
         """s ell_x + ell_y."""
@@ -89,11 +94,11 @@ class Flat(eqx.Module):
     def dual(self, v: Vector) -> Array:
         """grad ell."""
         omega = self.vector(self.geometry.dual(self.point(v)).omega)
-        return jnp.concatenate([self.scale * omega[: self.split], omega[self.split :]])
+        return xp.concatenate([self.scale * omega[: self.split], omega[self.split :]])
 
     def in_dual_metric(self, rows: Array) -> Array:
         """Vectors whose products are those of these rows in the metric of ell^*: x's entries divided by sqrt(s)."""
-        return jnp.concatenate([rows[:, : self.split] / jnp.sqrt(self.scale), rows[:, self.split :]], axis=1)
+        return xp.concatenate([rows[:, : self.split] / xp.sqrt(self.scale), rows[:, self.split :]], axis=1)
 
     def interior(self, v: Array) -> Array:
         """A point near v from which nothing is too far away."""
@@ -107,15 +112,15 @@ class Flat(eqx.Module):
         """How far v is from a reference: D_x without s, and D_y."""
         z, at, parts = self.point(v), self.point(reference), self.geometry.parts
         x = Product(parts.x).divergence(z.x, at.x)
-        return x, jnp.zeros(()) if z.y is None else Product(parts.y).divergence(z.y, at.y)
+        return x, xp.zeros(()) if z.y is None else Product(parts.y).divergence(z.y, at.y)
 
     def psi(self, v: Array | NDArray[Any]) -> Array:
         """The regularizers' value, 0 where there is nothing."""
-        return self.geometry.psi(self.point(v)) if v.size else jnp.zeros(())
+        return self.geometry.psi(self.point(v)) if v.size else xp.zeros(())
 
     def conjugate(self, s: Array | NDArray[Any]) -> Array:
         """psi^*(s)."""
-        return self.geometry.psi_conjugate(self.point(s)) if s.size else jnp.zeros(())
+        return self.geometry.psi_conjugate(self.point(s)) if s.size else xp.zeros(())
 
 
 def scaled_primal(geometry: Product, dual: Dual, scale: Scalar) -> Saddle:
@@ -131,7 +136,7 @@ def _wait_for(x: Tree, omega: Tree, parts: Saddle) -> Tree:
     """omega, not used before x is there, if both variables call LAPACK."""
     if not (calls_lapack(parts.x) and calls_lapack(parts.y)):
         return omega
-    return tree.depend_on(omega, jnp.ravel(jax.tree.leaves(x)[0])[0])
+    return tree.depend_on(omega, xp.ravel(jax.tree.leaves(x)[0])[0])
 
 
 # The surveys that a server remembers: where, with which operator and value, and with how much weight.
@@ -182,8 +187,8 @@ class Cuts(eqx.Module):
 
 def no_cuts(memory: int, size: int) -> Cuts:
     """So many empty rows for vectors of this size."""
-    rows, nothing = jnp.zeros((memory, size)), jnp.zeros(memory)
-    return Cuts(rows, rows, nothing, nothing, nothing, jnp.zeros(memory, bool))
+    rows, nothing = xp.zeros((memory, size)), xp.zeros(memory)
+    return Cuts(rows, rows, nothing, nothing, nothing, xp.zeros(memory, bool))
 
 
 def find_nearest(cuts: Cuts, point: Array) -> Array:
@@ -242,7 +247,7 @@ class Bounds(eqx.Module):
     @property
     def point(self) -> Array:
         """(x, y): x of the upper bound, y of the lower one."""
-        return jnp.concatenate([self.upper.point, self.lower.point])
+        return xp.concatenate([self.upper.point, self.lower.point])
 
     @property
     def known(self) -> bool:
@@ -260,11 +265,9 @@ def no_bounds(flat: Flat, memory: int) -> Bounds:
     split, size = flat.split, sum(leaf.size for leaf in jax.tree.leaves(flat.like))
 
     def nothing(bound: float, own: int) -> Side:
-        rows, weights = jnp.zeros((memory, size)), jnp.zeros(memory + 1)
-        zero = jnp.zeros(())
-        return Side(
-            jnp.asarray(bound, jnp.float64), jnp.zeros(own), jnp.zeros(size - own), zero, rows, weights, zero, zero
-        )
+        rows, weights = xp.zeros((memory, size)), xp.zeros(memory + 1)
+        zero = xp.zeros(())
+        return Side(xp.asarray(bound, xp.float64), xp.zeros(own), xp.zeros(size - own), zero, rows, weights, zero, zero)
 
     # The slope of the upper side is in y, and that of the lower one in x.
     upper, lower = nothing(UNKNOWN, split), nothing(-UNKNOWN, size - split)
@@ -274,7 +277,7 @@ def no_bounds(flat: Flat, memory: int) -> Bounds:
 def upper_bound(flat: Flat, cuts: Cuts, mu: Array) -> Array:
     """P(x) <= sum mu_i (f_i + <g_y,i, y_i>) + psi_1(x) + psi_2^*(-sum mu_i g_y,i) at x = sum mu_i x_i."""
     xs, slopes, offsets = majorants(flat, cuts)
-    return upper_value(flat, mu @ xs, mu @ slopes, jnp.vdot(mu, offsets))
+    return upper_value(flat.sides, mu @ xs, mu @ slopes, jnp.vdot(mu, offsets))
 
 
 def lower_bound(flat: Flat, cuts: Cuts, known: KnownFloor, lam: Array) -> Array:
@@ -283,19 +286,19 @@ def lower_bound(flat: Flat, cuts: Cuts, known: KnownFloor, lam: Array) -> Array:
     The last weight is that of what is known: its value, its y, and the slope 0.
     """
     ys, slopes, offsets = minorants(flat, cuts, known)
-    return lower_value(flat, lam @ ys, lam @ slopes, jnp.vdot(lam, offsets))
+    return lower_value(flat.sides, lam @ ys, lam @ slopes, jnp.vdot(lam, offsets))
 
 
-def upper_value(flat: Flat, x: Array, slope: Array, offset: Array) -> Array:
+def upper_value(sides: tuple[Flat, Flat], x: Array, slope: Array, offset: Array) -> Array:
     """offset + psi_1(x) + psi_2^*(-slope)."""
-    psi = flat.x.psi(x)
-    return offset + psi + flat.y.conjugate(-tree.depend_on(slope, psi))  # one LAPACK call at a time
+    psi = sides[0].psi(x)
+    return offset + psi + sides[1].conjugate(-tree.depend_on(slope, psi))  # one LAPACK call at a time
 
 
-def lower_value(flat: Flat, y: Array, slope: Array, offset: Array) -> Array:
+def lower_value(sides: tuple[Flat, Flat], y: Array, slope: Array, offset: Array) -> Array:
     """offset - psi_1^*(-slope) - psi_2(y)."""
-    conjugate = flat.x.conjugate(-slope)
-    return offset - conjugate - flat.y.psi(tree.depend_on(y, conjugate))
+    conjugate = sides[0].conjugate(-slope)
+    return offset - conjugate - sides[1].psi(tree.depend_on(y, conjugate))
 
 
 def majorants(flat: Flat, cuts: Cuts) -> tuple[Array, Array, Array]:
@@ -514,7 +517,7 @@ def _multipliers(flat: Flat, cuts: Cuts, known: KnownFloor, upper: Side, lower: 
 
 def _improve_upper(flat: Flat, cuts: Cuts, tried: Array, present: Side) -> Side:
     xs, slopes, offsets = (tried @ part for part in majorants(flat, cuts))
-    values = jax.vmap(partial(upper_value, flat))(xs, slopes, offsets)
+    values = jax.vmap(partial(upper_value, flat.sides))(xs, slopes, offsets)
     values = jnp.where(_are_usable(tried, values), values, UNKNOWN)
     best = jnp.argmin(values)
     weights = jnp.append(tried[best], 0.0)
@@ -528,7 +531,7 @@ def _improve_lower(flat: Flat, cuts: Cuts, known: KnownFloor, tried: Array, pres
     tried = jnp.concatenate([tried, known.there * beforehand[None]])
     parts = minorants(flat, cuts, known)
     rows = tuple(tried @ part for part in parts)
-    values = jax.vmap(partial(lower_value, flat))(*rows)
+    values = jax.vmap(partial(lower_value, flat.sides))(*rows)
     values = jnp.where(_are_usable(tried, values), values, -UNKNOWN)
     # The best single survey and the two means, each mixed with what is known beforehand.
     chosen = jnp.stack([jnp.argmax(values[:-3]), tried.shape[0] - 3, tried.shape[0] - 2])
@@ -536,7 +539,9 @@ def _improve_lower(flat: Flat, cuts: Cuts, known: KnownFloor, tried: Array, pres
     beside = known.y, jnp.zeros(flat.split), known.value
 
     def mix(share: Array, *row: Array) -> Array:
-        return lower_value(flat, *(share * own + (1 - share) * other for own, other in zip(row, beside, strict=True)))
+        return lower_value(
+            flat.sides, *(share * own + (1 - share) * other for own, other in zip(row, beside, strict=True))
+        )
 
     shares, mixtures = maximize_concave(lambda at: jax.vmap(mix)(at, *(part[chosen] for part in rows)), values[chosen])
     mixtures = jnp.where(known.there & (values[chosen] > -UNKNOWN), mixtures, -UNKNOWN)
@@ -590,3 +595,40 @@ def maximize_concave(f: Callable[[Array], Array], at_one: Array) -> tuple[Array,
     start = 0 * one, one, one / GOLDEN, one / GOLDEN**2, at_one, -jnp.inf * one
     _, left, right, _, at_left, at_right = jax.lax.fori_loop(0, SECTIONS, narrow, start)
     return jnp.where(at_left < at_right, right, left), jnp.maximum(at_left, at_right)
+
+
+ENDS = 1e-3, 1 - 1e-5
+"""Where a function of [0, 1] is looked at first: the best share of a floor is mostly small."""
+
+
+def maximize_on_section(
+    f: Callable[[float], float], at_zero: float, at_one: float, enough: float
+) -> tuple[float, float]:
+    """Where a concave function of [0, 1] is the largest, to within `enough`, and its value there; by few evaluations.
+
+    A line through two of its points is above it beyond them. So on both sides of the highest point that was seen, the
+    function is below the lines from left and right, and is looked at where they meet, as long as that is higher.
+    """
+    seen = sorted([(0.0, at_zero), *((end, f(end)) for end in ENDS), (1.0, at_one)])
+    for _ in range(SECTIONS):
+        top = max(range(len(seen)), key=lambda k: (seen[k][1], k))
+        most, where = max(_most_between(seen, k) for k in (top - 1, top) if 0 <= k < len(seen) - 1)
+        if not most > seen[top][1] + max(enough, SMALL * abs(seen[top][1])):
+            break
+        insort(seen, (where, f(where)))
+    value, share = max((value, share) for share, value in seen)
+    return share, value
+
+
+def _most_between(seen: list[tuple[float, float]], k: int) -> tuple[float, float]:
+    """How large a concave function may be between the points k and k + 1, and where."""
+    (a, at_a), (b, at_b) = seen[k : k + 2]
+    rises = (at_a - seen[k - 1][1]) / (a - seen[k - 1][0]) if k > 0 else np.inf
+    falls = (at_b - seen[k + 2][1]) / (seen[k + 2][0] - b) if k + 2 < len(seen) else np.inf
+    if not (np.isfinite(rises) and np.isfinite(falls)):
+        ends = [end for end in (at_a + rises * (b - a), at_b + falls * (b - a)) if np.isfinite(end)]
+        return max(at_a, at_b, min(ends, default=np.inf)), (a + b) / 2
+    # Where both lines meet; within the section but for rounding.
+    where = (at_b + falls * b - at_a + rises * a) / (rises + falls) if rises + falls > 0 else b
+    where = min(max(where, a), b)
+    return max(at_a, at_b, min(at_a + rises * (where - a), at_b + falls * (b - where))), where

@@ -5,22 +5,23 @@ from typing import Any
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Integer, Real
+from jaxtyping import Bool, Float, Integer, Real
+
+from .arrays import Array, is_numpy, xp
 
 Tree = Any
 """A pytree of arrays with one fixed structure: a vector."""
 
-Vector = Real[Array | np.ndarray, "..."]
+Vector = Real[jax.Array | np.ndarray, "..."]
 """One array of any shape: a leaf. Integers are taken for the floats they stand for."""
 
-Scalar = float | int | np.floating[Any] | Float[Array | np.ndarray, ""]
+Scalar = float | int | np.floating[Any] | Float[jax.Array | np.ndarray, ""]
 
-Count = int | np.integer[Any] | Integer[Array | np.ndarray, ""]
+Count = int | np.integer[Any] | Integer[jax.Array | np.ndarray, ""]
 """A whole number: of Python, or an array of it, as compiled programs and checkpoints have it."""
 
-Flag = bool | np.bool_ | Bool[Array | np.ndarray, ""]
+Flag = bool | np.bool_ | Bool[jax.Array | np.ndarray, ""]
 """True or False, likewise."""
 
 
@@ -33,12 +34,12 @@ class Saddle(eqx.Module):
 
 def dot(a: Tree, b: Tree) -> Array:
     """<a, b>, summed over all leaves."""
-    return total(jax.tree.map(lambda u, v: jnp.vdot(u, v), a, b))
+    return total(jax.tree.map(lambda u, v: xp.vdot(u, v), a, b))
 
 
 def total(scalars: Tree) -> Array:
     """The sum of a tree of scalars."""
-    return jnp.asarray(sum(jax.tree.leaves(scalars), start=0.0))
+    return xp.asarray(sum(jax.tree.leaves(scalars), start=0.0))
 
 
 def add(a: Tree, b: Tree) -> Tree:
@@ -53,7 +54,7 @@ def subtract(a: Tree, b: Tree) -> Tree:
 
 def scale(factor: Scalar, a: Tree) -> Tree:
     """factor * a, in a's precision."""
-    return jax.tree.map(lambda u: cast_like(factor, u) * jnp.asarray(u), a)
+    return jax.tree.map(lambda u: cast_like(factor, u) * xp.asarray(u), a)
 
 
 def cast(a: Tree, dtype: object) -> Tree:
@@ -62,32 +63,34 @@ def cast(a: Tree, dtype: object) -> Tree:
 
 
 def _place(u: Any, dtype: Any) -> Array:
-    """u as a jax array. Numbers of numpy are converted by numpy: jax would compile a program for it."""
+    """u as an array. Numbers of numpy are converted by numpy: jax would compile a program for it."""
     if isinstance(u, jax.Array):
         same = dtype is None or u.dtype == dtype  # not `in`: numpy's float64 equals None
         return u if same else u.astype(dtype)
-    return jax.device_put(np.asarray(u, jnp.result_type(u) if dtype is None else dtype))
+    placed: Any = np.asarray(u, xp.result_type(u) if dtype is None else dtype)
+    return placed if is_numpy() else jax.device_put(placed)
 
 
 def cast_like(parameter: object, like: Vector) -> Array:
     """A parameter in the precision of the array it meets, so that float32 stays float32 where float64 is on."""
-    return jnp.asarray(parameter, jnp.result_type(as_real(like)))
+    return xp.asarray(parameter, as_real(like).dtype)
 
 
 def as_real(x: Vector) -> Array:
-    """x as a jax array of floating numbers: integers become floats, floats keep their precision."""
-    array = jnp.asarray(x)
-    return array if is_floating(array) else array.astype(jnp.result_type(float))
+    """x as an array of floating numbers: integers become floats, floats keep their precision."""
+    array = xp.asarray(x)
+    return array if is_floating(array) else array.astype(xp.result_type(float))
 
 
 def is_floating(a: object) -> bool:
     """Whether a is a real number or an array of them."""
-    return bool(jnp.issubdtype(jnp.result_type(a), jnp.floating))
+    kind = getattr(getattr(a, "dtype", None), "kind", "")
+    return kind == "f" or bool(xp.issubdtype(xp.result_type(a), xp.floating))
 
 
 def is_finite(a: Tree) -> Array:
     """Whether no entry of any leaf is nan or infinite; may be compiled."""
-    return jnp.all(jnp.asarray([jnp.all(jnp.isfinite(leaf)) for leaf in jax.tree.leaves(a)]))
+    return xp.all(xp.asarray([xp.all(xp.isfinite(leaf)) for leaf in jax.tree.leaves(a)]))
 
 
 def known_finite(a: Tree) -> bool:
@@ -101,9 +104,9 @@ def leaves_with_names(a: Tree, is_leaf: Callable[[Any], bool] | None = None) -> 
     return [(jax.tree_util.keystr(path).lstrip("."), leaf) for path, leaf in leaves]
 
 
-def where(condition: bool | np.bool_ | Bool[Array | np.ndarray, "..."], a: Tree, b: Tree) -> Tree:
+def where(condition: bool | np.bool_ | Bool[jax.Array | np.ndarray, "..."], a: Tree, b: Tree) -> Tree:
     """a if the condition holds, else b."""
-    return jax.tree.map(lambda u, v: jnp.where(condition, u, v), a, b)
+    return jax.tree.map(lambda u, v: xp.where(condition, u, v), a, b)
 
 
 def depend_on(a: Tree, done: Scalar) -> Tree:
@@ -112,7 +115,9 @@ def depend_on(a: Tree, done: Scalar) -> Tree:
     Two LAPACK calls that may run at the same time can wait for each other forever on a two-thread pool
     (jax 0.10). A true data dependency is what keeps them apart; an optimization barrier does not.
     """
-    nothing = 0.0 * jnp.where(jnp.isfinite(done), done, 0.0)
+    if is_numpy():
+        return a
+    nothing = 0.0 * xp.where(xp.isfinite(done), done, 0.0)
     return jax.tree.map(lambda u: as_real(u) + cast_like(nothing, u), a)
 
 

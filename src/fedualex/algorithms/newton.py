@@ -5,15 +5,13 @@ from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool
+from jaxtyping import Bool
 from numpy.typing import NDArray
 
-from .. import tree
-from ..bundle import UNKNOWN, Bounds, Flat, KnownFloor, Side, lower_value, maximize_concave, upper_value
+from ..arrays import Array, by_numpy
+from ..bundle import UNKNOWN, Bounds, Flat, KnownFloor, Side, lower_value, maximize_on_section, upper_value
 from ..certificates.surveys import Surveyed, flat_of
-from ..compiling import compiled
 from ..model_problem import Blocks, blocks_of, has_model, solve_model
 from ..problems import AbstractProblem
 from ..problems.curvature import kink_of
@@ -36,6 +34,8 @@ MISSES = 2
 """Whole steps in a row that may miss before the method goes back to its best point."""
 FELL, QUICK, MOST_OF = 0.3, 0.1, 0.9
 """The share of the gap that excuses a miss, that of a quick step, and of the gain that decides for the longest step."""
+ENOUGH = 1e-6
+"""Up to which share of the gap the share of a floor in a bound is sought."""
 SHORTER, LONGER = 0.25, 4.0
 """By how much a damped step is shortened, and lengthened again."""
 
@@ -79,7 +79,7 @@ class NewtonServer(NamedTuple):
     """The merit of the best place."""
     ahead: Vector
     """The points of the exchange under way, one a row, the whole step first."""
-    there: Bool[Array | np.ndarray, "..."]
+    there: Bool[jax.Array | np.ndarray, "..."]
     """Which of the rows are asked about."""
     columns: NDArray[np.intp]
     """The entries of x of which their second derivatives are asked for; -1 as long as nobody knows which."""
@@ -269,7 +269,7 @@ class FeDualNewton(Method[NewtonServer]):
             ahead[row] = whole
             if length != 1:
                 ahead[row, :split] = point[:split] + length * step[:split]
-                ahead[row] = np.asarray(_project(flat, ahead[row]))
+                ahead[row] = _project(flat, ahead[row])
         server = server._replace(ahead=ahead, there=there, at=point_of(flat, ahead[0]))
         return server._replace(columns=_choose_columns(facts.blocks, server, center, self._limits))
 
@@ -327,7 +327,7 @@ def point_of(flat: Flat, v: Vector) -> Saddle:
     return point
 
 
-@compiled
+@by_numpy
 def _project(flat: Flat, v: Array) -> Array:
     return flat.vector(flat.geometry.project(flat.point(v)))
 
@@ -383,25 +383,26 @@ class Rows(NamedTuple):
     offsets: Vector
 
 
-@compiled
-def _values(flat: Flat, known: KnownFloor, above: Rows, below: Rows) -> tuple[Array, Array, Array]:
+@by_numpy
+def _values(flat: Flat, known: KnownFloor, above: Rows, below: Rows) -> tuple[NDArray[np.float64], ...]:
     """P(x) <= the first, D(y) >= the second; a row from below is mixed with the floor, its own share is the third."""
-    uppers = jax.lax.map(lambda row: upper_value(flat, *row), above)
-    below = tree.depend_on(below, uppers[0])  # one LAPACK call at a time
-    lowers = jax.lax.map(lambda row: lower_value(flat, *row), below)
-    floor = Rows(known.y, jnp.zeros(flat.split), known.value)
+    sides, rows = flat.sides, [*zip(*map(np.asarray, below), strict=True)]
+    uppers = np.array([upper_value(sides, *row) for row in zip(*map(np.asarray, above), strict=True)])
+    lowers = np.array([lower_value(sides, *row) for row in rows])
+    shares = np.ones_like(lowers)
+    if not known.there:
+        return uppers, lowers, shares
+    floor: Any = known.y, np.zeros(flat.split), known.value
+    alone = float(lower_value(sides, *floor))
+    for k, row in enumerate(rows):
 
-    def mix(share: Array, row: Rows) -> Array:
-        return lower_value(flat, *(share * own + (1 - share) * other for own, other in zip(row, floor, strict=True)))
+        def mix(share: float, row: Any = row) -> float:
+            mixed: Any = (share * own + (1 - share) * other for own, other in zip(row, floor, strict=True))
+            return float(lower_value(sides, *mixed))
 
-    shares, mixtures = maximize_concave(
-        lambda at: jax.lax.map(lambda one: mix(*one), (at, below)), tree.depend_on(lowers, lowers[0])
-    )
-    better = known.there & jnp.isfinite(mixtures) & (mixtures > lowers)
-    values, shares = jnp.where(better, mixtures, lowers), jnp.where(better, shares, 1.0)
-    alone = lower_value(flat, *tree.depend_on(floor, values[0]))  # which sections come near to and do not reach
-    better = known.there & jnp.isfinite(alone) & ~(values >= alone)
-    return uppers, jnp.where(better, alone, values), jnp.where(better, 0.0, shares)
+        enough = ENOUGH * float(np.min(uppers) - np.max(lowers, initial=alone))
+        shares[k], lowers[k] = maximize_on_section(mix, alone, float(lowers[k]), enough)
+    return uppers, lowers, shares
 
 
 def _improve_bounds(
@@ -422,8 +423,7 @@ def _improve_bounds(
         )
         starts = np.concatenate([points, [server.center.point]])
     where = np.concatenate([points, points[:1]])[: len(starts)]
-    uppers, lowers, shares = map(np.asarray, _values(flat, known, _pad(above), _pad(below)))
-    uppers, lowers = uppers[:count], lowers[: len(starts)]
+    uppers, lowers, shares = _values(flat, known, above, below)
     sizes = np.max(np.abs(operators)), np.max(np.abs(values))
     bounds = server.bounds
     best, least = int(np.argmin(uppers)), int(np.argmax(lowers))
@@ -434,12 +434,6 @@ def _improve_bounds(
     own = server.columns.size
     curves = split < points.shape[1] and any(np.any(place.jacobian[own:, own:]) for place in places)
     return _choose_better(bounds, Bounds(upper, lower)), uppers - lowers[:count] if curves else uppers
-
-
-def _pad(rows: Rows) -> Rows:
-    """The rows, filled up to as many as there can be, so that one program serves all."""
-    more = PLACES + 1 - len(rows.offsets)
-    return Rows(*(np.concatenate([part, np.repeat(part[:1], more, axis=0)]) for part in rows))
 
 
 def _side(like: Side, bound: Any, about: list[Any], point: Any, start: Any, sizes: Any, share: float = 1.0) -> Side:

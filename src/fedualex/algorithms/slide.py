@@ -8,10 +8,10 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
 from numpy.typing import NDArray
 
 from .. import tree
+from ..arrays import Array, by_numpy, xp
 from ..bundle import (
     Bounds,
     Cuts,
@@ -116,7 +116,7 @@ class ModeSelector(eqx.Module):
 
 def no_rates() -> ModeSelector:
     """Before the first exchange."""
-    nothing, number = jnp.asarray(0), jnp.asarray(UNTRIED)
+    nothing, number = xp.asarray(0), xp.asarray(UNTRIED)
     return ModeSelector((number, number), nothing, nothing, number)
 
 
@@ -289,28 +289,28 @@ class SlideServer(NamedTuple):
         return self._replace(center=center, block_scale=block_scale, cuts=cuts, step_sizes=(first, second))
 
 
-@compiled
+@by_numpy
 def first_server(flat: Flat, memory: int, z: Saddle, way: int) -> SlideServer:
     """Before the first exchange, which is a survey of the projection of z."""
     z = flat.geometry.project(z)
-    center, one, zero, none = flat.interior(flat.vector(z)), jnp.ones(()), jnp.zeros(()), jnp.asarray(0)
-    pace = StepSizes(one, one, jnp.asarray(True), none)
+    center, one, zero, none = flat.interior(flat.vector(z)), xp.ones(()), xp.zeros(()), xp.asarray(0)
+    pace = StepSizes(one, one, xp.asarray(True), none)
     return SlideServer(
         center=center,
-        block_scale=BlockScale(one, zero, zero, jnp.asarray(-UNTRIED)),
+        block_scale=BlockScale(one, zero, zero, xp.asarray(-UNTRIED)),
         cuts=no_cuts(memory, center.size),
         bounds=no_bounds(flat, memory),
         phase=zero,
         age=none,
-        span=jnp.asarray(SPAN),
+        span=xp.asarray(SPAN),
         step_sizes=(pace, pace),
-        way=jnp.asarray(way),
+        way=xp.asarray(way),
         selector=no_rates(),
         omega=flat.dual(center),
         tau=zero,
         row=none,
         step=zero,
-        want=jnp.asarray(START),
+        want=xp.asarray(START),
         at=z,
         surveys=none,
         local_rounds=none,

@@ -4,11 +4,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
 
 from .. import tree
+from ..arrays import Array, xp
 from ..display import rounded_up
 from ..geometry import Product
 from ..regularizers.fenchel import UNIT, Fenchel
@@ -76,8 +75,8 @@ def measure(geometry: Product, z: Saddle, g: Saddle, error: Saddle) -> Measured:
     violation = geometry.violation(z)
     parts = geometry.fenchel(tree.depend_on(z, violation), g, error)  # one LAPACK call at a time
     x, y = _total(parts.x), _total(parts.y)
-    adding = 8 * UNIT * (jnp.abs(x.gap) + jnp.abs(y.gap))
-    size = tree.dot(*(jax.tree.map(jnp.abs, point) for point in (g, z)))
+    adding = 8 * UNIT * (xp.abs(x.gap) + xp.abs(y.gap))
+    size = tree.dot(*(jax.tree.map(xp.abs, point) for point in (g, z)))
     return Measured(x.gap, y.gap, x.rounding + y.rounding + adding, size, violation, tree.is_finite((z, g)))
 
 

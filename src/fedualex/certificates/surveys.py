@@ -7,10 +7,10 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
 from numpy.typing import NDArray
 
 from .. import tree
+from ..arrays import Array, by_numpy, xp
 from ..bundle import Bounds, Cuts, Flat, KnownFloor, Side, improve_bounds, no_bounds, no_cuts
 from ..compiling import compiled
 from ..geometry import Product
@@ -141,8 +141,8 @@ def pair_with_slopes(flat: Flat, bounds: Bounds) -> tuple[Saddle, Saddle, Array]
     upper - lower = <g, z> + psi(z) + psi^*(-g) + shift, shift = upper.offset - lower.offset - <g, z>.
     """
     z = bounds.point
-    g = jnp.concatenate([bounds.lower.slope, bounds.upper.slope])
-    return flat.point(z), flat.point(g), jnp.subtract(bounds.upper.offset - bounds.lower.offset, jnp.vdot(g, z))
+    g = xp.concatenate([bounds.lower.slope, bounds.upper.slope])
+    return flat.point(z), flat.point(g), xp.subtract(bounds.upper.offset - bounds.lower.offset, xp.vdot(g, z))
 
 
 def measure_proved(
@@ -160,10 +160,10 @@ def measure_proved(
     flat = flat_of(problem)
     z, g, shift = pair_with_slopes(flat, bounds)
     measured = measure(problem.geometry, z, g, flat.point(slope_error))
-    at = jnp.abs(bounds.point)
-    summed = jnp.abs(bounds.upper.offset) + jnp.abs(bounds.lower.offset) + jnp.vdot(jnp.abs(flat.vector(g)), at)
-    adding = (at.size + 64) * UNIT * (summed + jnp.abs(measured.x) + jnp.abs(measured.y))
-    more = jnp.asarray(offset_error) + jnp.vdot(jnp.asarray(slope_error), at) + adding
+    at = xp.abs(bounds.point)
+    summed = xp.abs(bounds.upper.offset) + xp.abs(bounds.lower.offset) + xp.vdot(xp.abs(flat.vector(g)), at)
+    adding = (at.size + 64) * UNIT * (summed + xp.abs(measured.x) + xp.abs(measured.y))
+    more = xp.asarray(offset_error) + xp.vdot(xp.asarray(slope_error), at) + adding
     return measured._replace(rounding=(1 + 64 * UNIT) * (measured.rounding + more)), shift
 
 
@@ -173,8 +173,7 @@ def measure_pair(
     """`pair_with_slopes` and the numbers of its certificate, compiled. errors: as they are proved; None to estimate."""
     if errors is None:
         return _measure_estimated_pair(problem, bounds, sum_error)
-    # Without the data one program will do, however many rows there are.
-    return _measure_proved_pair(problem.without_data(), bounds, errors.slope, np.asarray(errors.offset))
+    return _measure_proved_pair(problem.without_data(), bounds, errors.slope, errors.offset)
 
 
 @compiled
@@ -184,7 +183,7 @@ def _measure_estimated_pair(
     return pair_with_slopes(flat_of(problem), bounds), measure_bounds(problem, bounds, sum_error)[0]
 
 
-@compiled
+@by_numpy
 def _measure_proved_pair(
     problem: CertifiableProblem, bounds: Bounds, slope_error: Vector, offset_error: Scalar
 ) -> tuple[tuple[Saddle, Saddle, Array], Measured]:

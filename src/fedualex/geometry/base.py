@@ -4,10 +4,9 @@ from abc import abstractmethod
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
-from jaxtyping import Array
 
 from .. import tree
+from ..arrays import Array, Module, xp
 from ..regularizers import is_spectral
 from ..regularizers.base import ModelForm
 from ..regularizers.fenchel import TINY, UNIT, Fenchel
@@ -28,7 +27,7 @@ class Dual(eqx.Module):
         return Dual(tree.subtract(self.omega, tree.scale(eta, g)), self.tau + eta)
 
 
-class AbstractGeometry(eqx.Module):
+class AbstractGeometry(Module):
     """A mirror map ell, 1-strongly convex in `norm`, together with a regularizer psi and its domain C."""
 
     @abstractmethod
@@ -74,14 +73,14 @@ class AbstractGeometry(eqx.Module):
     def potential(self, dual: Dual) -> Array:
         """(ell + tau psi)^*(omega) = <omega, z> - ell(z) - tau psi(z) at z = primal(dual)."""
         z = self.primal(dual)
-        return tree.dot(dual.omega, z) - self.ell(z) - jnp.asarray(dual.tau) * self.psi(z)
+        return tree.dot(dual.omega, z) - self.ell(z) - xp.asarray(dual.tau) * self.psi(z)
 
     def generalized_divergence(self, z: Tree, dual: Dual) -> Array:
         """ell(z) + tau psi(z) + (ell + tau psi)^*(omega) - <omega, z> >= 0, for z in C (Definition 2)."""
         potential = self.potential(dual)
         # One LAPACK call at a time: psi may be spectral.
         z = tree.depend_on(z, potential)
-        return self.ell(z) + jnp.asarray(dual.tau) * self.psi(z) + potential - tree.dot(dual.omega, z)
+        return self.ell(z) + xp.asarray(dual.tau) * self.psi(z) + potential - tree.dot(dual.omega, z)
 
     def generalized_prox(self, dual: Dual, g: Tree) -> Tree:
         """argmin_z <g, z> + generalized_divergence(z, dual) = primal(omega - g, tau) (Definition 3)."""
@@ -104,13 +103,13 @@ class AbstractGeometry(eqx.Module):
         """<g, z> + psi(z) + psi^*(-g) with its rounding, for a g that may be wrong by `error`, entry by entry."""
         z, g = tree.as_real(z), tree.as_real(g)
         psi, conjugate = self.psi(z), self.psi_conjugate(-g)
-        terms = jnp.sum(jnp.abs(g * z)) + self.sizes(z, g, psi, conjugate)
-        moved = self.dual_norm(jnp.abs(error)) * (self.norm(z) + self.diameter(z))
-        return Fenchel(jnp.vdot(g, z) + psi + conjugate, moved + (z.size + 16) * (UNIT * terms + TINY))
+        terms = xp.sum(xp.abs(g * z)) + self.sizes(z, g, psi, conjugate)
+        moved = self.dual_norm(xp.abs(error)) * (self.norm(z) + self.diameter(z))
+        return Fenchel(xp.vdot(g, z) + psi + conjugate, moved + (z.size + 16) * (UNIT * terms + TINY))
 
     def sizes(self, z: Array, g: Array, psi: Array, conjugate: Array) -> Array:
         """The size of all that is added up in psi(z) and psi^*(-g): here of the sums, as an estimate."""
-        return jnp.abs(psi) + jnp.abs(conjugate)
+        return xp.abs(psi) + xp.abs(conjugate)
 
     @property
     def rounding_is_bound(self) -> bool:
@@ -123,7 +122,7 @@ class AbstractGeometry(eqx.Module):
 
     def fenchel_gaps(self, z: Tree, g: Tree) -> Tree:
         """The Fenchel gap of each leaf: the parts of a certificate."""
-        found = self.fenchel(z, g, jax.tree.map(jnp.zeros_like, g))
+        found = self.fenchel(z, g, jax.tree.map(xp.zeros_like, g))
         return jax.tree.map(lambda leaf: leaf.gap, found, is_leaf=lambda node: isinstance(node, Fenchel))
 
     @property
@@ -133,7 +132,7 @@ class AbstractGeometry(eqx.Module):
 
     def radius(self, like: Tree) -> Array:
         """sup of norm(z) over C, or a bound on it, for points shaped as `like`."""
-        return self.norm(self.project(jax.tree.map(jnp.zeros_like, like))) + self.diameter(like)
+        return self.norm(self.project(jax.tree.map(xp.zeros_like, like))) + self.diameter(like)
 
     def model_form(self) -> ModelForm:
         """psi and C as model problems and linear programs take them; a geometry of one's own need not declare it."""
@@ -150,7 +149,7 @@ class AbstractGeometry(eqx.Module):
 
 def zero_weight(omega: Tree) -> Array:
     """The weight 0 in the precision of omega."""
-    return jnp.zeros((), jnp.result_type(tree.as_real(omega)))
+    return xp.zeros((), xp.result_type(tree.as_real(omega)))
 
 
 def is_geometry(node: object) -> bool:

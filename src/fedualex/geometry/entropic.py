@@ -3,14 +3,11 @@
 from dataclasses import replace
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jax.scipy.special import entr, logsumexp, rel_entr, xlogy
-from jaxtyping import Array
 
+from ..arrays import Array, ascending, put_back, sums_from_the_end, xp
 from ..regularizers import KL, L1, AbstractRegularizer, CappedSimplex, Simplex, WithQuadratic, Zero, constant_of, split
-from ..regularizers.base import ModelForm, ascending, capped_profile, nonzero, put_back
+from ..regularizers.base import ModelForm, capped_profile, nonzero
 from ..tree import Scalar, Vector, as_real, cast_like
 from ..validation import short
 from .base import AbstractGeometry, Dual, zero_weight
@@ -28,14 +25,14 @@ def capped_softmax(omega: Array, cap: Scalar) -> Array:
     If the j largest entries sit at the cap, the others share 1 - j cap in proportion to exp(omega); the first j
     for which none of those exceeds the cap is the right one.
     """
-    cap = jnp.minimum(jnp.asarray(cap, omega.dtype), 1)
+    cap = xp.minimum(xp.asarray(cap, omega.dtype), 1)
     negative, order = ascending(-omega)
     falling = -negative
-    left = jnp.maximum(1 - cap * jnp.arange(omega.size, dtype=omega.dtype), 0)
+    left = xp.maximum(1 - cap * xp.arange(omega.size, dtype=omega.dtype), 0)
     fits = left / _tail_ratios(falling) <= cap
-    first = jnp.argmax(fits.at[-1].set(True))  # the last entry gets what is left, whatever the rounding
-    shares = jnp.where(jnp.arange(omega.size) < first, 0, jnp.exp(falling - falling[first]))
-    sorted_x = jnp.where(jnp.arange(omega.size) < first, cap, shares / jnp.sum(shares) * left[first])
+    first = xp.argmax(xp.append(fits[:-1], True))  # the last entry gets what is left, whatever the rounding
+    shares = xp.where(xp.arange(omega.size) < first, 0, xp.exp(falling - falling[first]))
+    sorted_x = xp.where(xp.arange(omega.size) < first, cap, shares / xp.sum(shares) * left[first])
     return put_back(sorted_x, order, omega)
 
 
@@ -44,14 +41,7 @@ def _tail_ratios(falling: Array) -> Array:
 
     Made of differences alone, so that it stays accurate for w of any size.
     """
-    ratios = jnp.exp(jnp.append(jnp.diff(falling), -jnp.inf))
-
-    def compose(later: tuple[Array, Array], step: tuple[Array, Array]) -> tuple[Array, Array]:
-        """The affine maps t -> offset + ratio t, one after the other."""
-        return step[0] + step[1] * later[0], step[1] * later[1]
-
-    offsets, _ = jax.lax.associative_scan(compose, (jnp.ones_like(ratios), ratios), reverse=True)
-    return offsets
+    return sums_from_the_end(xp.exp(xp.append(xp.diff(falling), -xp.inf)))
 
 
 def relative_entropy(z: Vector, reference: Vector) -> Array:
@@ -59,13 +49,15 @@ def relative_entropy(z: Vector, reference: Vector) -> Array:
 
     There the difference is of the order u^2 and would be lost to rounding, and with it what backtracking compares.
     """
-    u = jnp.asarray(z - reference) / nonzero(jnp.asarray(reference))
-    near = (jnp.abs(u) < NEAR) & (reference > 0)
-    small = jnp.where(near, u, 0)
-    series = jnp.zeros_like(small)
+    u = xp.asarray(z - reference) / nonzero(xp.asarray(reference))
+    near = (xp.abs(u) < NEAR) & (reference > 0)
+    small = xp.where(near, u, 0)
+    series = xp.zeros_like(small)
     for k in range(TERMS, 1, -1):
         series = (-1) ** k / (k * (k - 1)) + small * series
-    return jnp.where(near, reference * small**2 * series, rel_entr(z, reference) - z + reference)
+    logarithm = xp.log(nonzero(xp.asarray(z))) - xp.log(nonzero(xp.asarray(reference)))
+    plain = xp.where(z > 0, xp.where(reference > 0, z * logarithm, xp.inf), 0)
+    return xp.where(near, reference * small**2 * series, plain - z + reference)
 
 
 class EntropicSimplex(AbstractGeometry):
@@ -99,21 +91,22 @@ class EntropicSimplex(AbstractGeometry):
         lam, log_q = _entropy_of(core, omega)
         weight = tau * lam
         # Shifted before the division, and log q with weight/(1 + weight) <= 1: nothing overflows.
-        return jax.nn.softmax(
-            ((omega - jnp.max(omega)) / (1 + weight) + weight / (1 + weight) * log_q).ravel()
-        ).reshape(omega.shape)
+        tilted = (omega - xp.max(omega)) / (1 + weight) + weight / (1 + weight) * log_q
+        shares = xp.exp(tilted - xp.max(tilted))
+        return shares / xp.sum(shares)
 
     def dual(self, z: Vector) -> Dual:
         """(log z, 0), up to a constant that nothing depends on; z is kept above the smallest normal number."""
-        return Dual(jnp.log(jnp.maximum(as_real(z), jnp.finfo(jnp.result_type(as_real(z))).tiny)), zero_weight(z))
+        return Dual(xp.log(xp.maximum(as_real(z), xp.finfo(xp.result_type(as_real(z))).tiny)), zero_weight(z))
 
     def interior(self, z: Vector) -> Array:
         """99% of z and 1% of the uniform point: no divergence from there exceeds log(100 size)."""
-        return 0.99 * as_real(z) + 0.01 / jnp.size(z)
+        return 0.99 * as_real(z) + 0.01 / xp.size(z)
 
     def ell(self, z: Vector) -> Array:
         """sum z log z, with 0 log 0 = 0."""
-        return -jnp.sum(entr(jnp.maximum(z, 0)))
+        z = xp.maximum(z, 0)
+        return xp.sum(z * xp.log(nonzero(z)))
 
     def psi(self, z: Vector) -> Array:
         """The regularizer's value."""
@@ -127,8 +120,8 @@ class EntropicSimplex(AbstractGeometry):
             return core.conjugate(slope) - constant
         lam, log_q = _entropy_of(core, slope)
         tilted = slope + lam * log_q
-        top = jnp.max(tilted)
-        return top + lam * logsumexp((tilted - top) / nonzero(lam)) - constant
+        top = xp.max(tilted)
+        return top + lam * xp.log(xp.sum(xp.exp((tilted - top) / nonzero(lam)))) - constant
 
     def subgradient(self, z: Vector) -> Array:
         """The regularizer's."""
@@ -141,16 +134,16 @@ class EntropicSimplex(AbstractGeometry):
 
     def divergence(self, z: Vector, reference: Vector) -> Array:
         """KL(z || reference) = sum z log(z / reference) - z + reference."""
-        z, reference = jnp.maximum(z, 0), jnp.maximum(reference, 0)
-        return jnp.sum(relative_entropy(z, reference))
+        z, reference = xp.maximum(z, 0), xp.maximum(reference, 0)
+        return xp.sum(relative_entropy(z, reference))
 
     def norm(self, z: Vector) -> Array:
         """||z||_1."""
-        return jnp.sum(jnp.abs(z))
+        return xp.sum(xp.abs(z))
 
     def dual_norm(self, g: Vector) -> Array:
         """max |g|."""
-        return jnp.max(jnp.abs(g), initial=0)
+        return xp.max(xp.abs(g), initial=0)
 
     def B0(self, omega0: Vector) -> Array:
         """logsumexp(omega0) - min omega0, at a vertex; with a cap, at the capped extreme point."""
@@ -165,8 +158,8 @@ class EntropicSimplex(AbstractGeometry):
         """2 in the l1 norm; with a cap, between an extreme point and the one in the opposite order."""
         core, _, _ = split(self.regularizer)
         cap = core.cap if isinstance(core, CappedSimplex) else 1.0
-        profile = capped_profile(np.size(like), cap, jnp.result_type(as_real(like)))
-        return jnp.sum(jnp.abs(profile - profile[::-1]))
+        profile = capped_profile(np.size(like), cap, xp.result_type(as_real(like)))
+        return xp.sum(xp.abs(profile - profile[::-1]))
 
     @property
     def finite_conjugate(self) -> bool:
@@ -176,13 +169,13 @@ class EntropicSimplex(AbstractGeometry):
     def sizes(self, z: Array, g: Array, psi: Array, conjugate: Array) -> Array:
         """Constants, lam |z log z|, lam |z log q|, |c z|, |g| + |c|, lam (1 + |log q|)."""
         core, _, c = split(self.regularizer)
-        z, tilt = jnp.maximum(z, 0), jnp.abs(cast_like(c, z))
-        constant = jnp.abs(cast_like(constant_of(self.regularizer), z))
-        sizes = jnp.sum(tilt * z) + 5 * jnp.max(jnp.abs(g) + tilt) + 2 * constant
+        z, tilt = xp.maximum(z, 0), xp.abs(cast_like(c, z))
+        constant = xp.abs(cast_like(constant_of(self.regularizer), z))
+        sizes = xp.sum(tilt * z) + 5 * xp.max(xp.abs(g) + tilt) + 2 * constant
         if isinstance(core, KL):
-            lam, log_q = cast_like(core.lam, z), jnp.abs(jnp.log(cast_like(core.q, z)))
-            inside = jnp.sum(jnp.abs(xlogy(z, z)) + z * log_q)
-            return sizes + lam * (inside + jnp.max(log_q) + jnp.log(z.size) + 1)
+            lam, log_q = cast_like(core.lam, z), xp.abs(xp.log(cast_like(core.q, z)))
+            inside = xp.sum(xp.abs(z * xp.log(nonzero(z))) + z * log_q)
+            return sizes + lam * (inside + xp.max(log_q) + xp.log(z.size) + 1)
         return sizes
 
     @property
@@ -196,7 +189,7 @@ class EntropicSimplex(AbstractGeometry):
 
     def radius(self, like: Vector) -> Array:
         """1: no point has another norm, and half a diameter may be less, down to 0 where C is one point."""
-        return jnp.ones(())
+        return xp.ones(())
 
     def __repr__(self) -> str:
         return f"EntropicSimplex({'' if isinstance(self.regularizer, Zero) else repr(self.regularizer)})"
@@ -208,4 +201,4 @@ class EntropicSimplex(AbstractGeometry):
 def _entropy_of(core: AbstractRegularizer, like: Array) -> tuple[Array, Array]:
     """lam and log q of lam sum x log(x / q); lam = 0 where there is no entropy."""
     lam, q = (core.lam, core.q) if isinstance(core, KL) else (0.0, 1.0)
-    return cast_like(lam, like), jnp.log(cast_like(q, like))
+    return cast_like(lam, like), xp.log(cast_like(q, like))

@@ -2,9 +2,7 @@
 
 from typing import Any
 
-import jax.numpy as jnp
-from jaxtyping import Array
-
+from ..arrays import Array, xp
 from ..regularizers import AbstractRegularizer, Zero
 from ..regularizers.base import ModelForm, norm
 from ..regularizers.fenchel import Fenchel, fenchel, has_rounding_bound
@@ -33,7 +31,7 @@ class Euclidean(AbstractGeometry):
 
     def ell(self, z: Vector) -> Array:
         """1/2 ||z||^2."""
-        return jnp.sum(jnp.square(z)) / 2
+        return xp.sum(xp.square(z)) / 2
 
     def psi(self, z: Vector) -> Array:
         """The regularizer's value."""
@@ -53,7 +51,7 @@ class Euclidean(AbstractGeometry):
 
     def divergence(self, z: Vector, reference: Vector) -> Array:
         """1/2 ||z - reference||^2."""
-        return self.ell(jnp.asarray(z) - reference)
+        return self.ell(xp.asarray(z) - reference)
 
     def norm(self, z: Vector) -> Array:
         """||z||_2."""
@@ -65,8 +63,8 @@ class Euclidean(AbstractGeometry):
 
     def B0(self, omega0: Vector) -> Array:
         """1/2 (the farthest distance from omega0 to C)^2 - 1/2 (the nearest)^2."""
-        nearest = norm(jnp.asarray(omega0) - self.project(omega0))
-        farthest = self.regularizer.farthest(depend_on(jnp.asarray(omega0), nearest))  # one LAPACK call at a time
+        nearest = norm(xp.asarray(omega0) - self.project(omega0))
+        farthest = self.regularizer.farthest(depend_on(xp.asarray(omega0), nearest))  # one LAPACK call at a time
         return (farthest - nearest) * (farthest + nearest) / 2
 
     def diameter(self, like: Vector) -> Array:
@@ -93,7 +91,7 @@ class Euclidean(AbstractGeometry):
 
     def radius(self, like: Vector) -> Array:
         """The distance of the farthest point from 0."""
-        return self.regularizer.farthest(jnp.zeros_like(like))
+        return self.regularizer.farthest(xp.zeros_like(like))
 
     def __repr__(self) -> str:
         return f"Euclidean({self.regularizer!r})"

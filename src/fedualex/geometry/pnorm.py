@@ -2,11 +2,10 @@
 
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
 
 from ..accepted import Number
+from ..arrays import Array, xp
 from ..regularizers import L1, AbstractRegularizer, Zero
 from ..regularizers.base import ModelForm, Parameter, nonzero
 from ..tree import Scalar, Vector, as_real, cast_like
@@ -39,14 +38,14 @@ class PNorm(AbstractGeometry):
         p = cast_like(self.p, w)
         q = p / (p - 1)
         length = _norm(w, q)
-        return (p - 1) * jnp.copysign((jnp.abs(w) / nonzero(length)) ** (q - 1), w) * length
+        return (p - 1) * xp.copysign((xp.abs(w) / nonzero(length)) ** (q - 1), w) * length
 
     def dual(self, z: Vector) -> Dual:
         """sign(z_i) (|z_i| / ||z||_p)^(p-1) ||z||_p / (p - 1)."""
         z = as_real(z)
         p = cast_like(self.p, z)
         length = _norm(z, p)
-        omega = jnp.copysign((jnp.abs(z) / nonzero(length)) ** (p - 1), z) * length / (p - 1)
+        omega = xp.copysign((xp.abs(z) / nonzero(length)) ** (p - 1), z) * length / (p - 1)
         return Dual(omega, zero_weight(z))
 
     def ell(self, z: Vector) -> Array:
@@ -72,7 +71,7 @@ class PNorm(AbstractGeometry):
     def divergence(self, z: Vector, reference: Vector) -> Array:
         """ell(z) - ell(reference) - <grad ell(reference), z - reference>."""
         gradient = self.dual(reference).omega
-        return self.ell(z) - self.ell(reference) - jnp.sum(gradient * (jnp.asarray(z) - reference))
+        return self.ell(z) - self.ell(reference) - xp.sum(gradient * (xp.asarray(z) - reference))
 
     def norm(self, z: Vector) -> Array:
         """||z||_p."""
@@ -84,11 +83,11 @@ class PNorm(AbstractGeometry):
 
     def B0(self, omega0: Vector) -> Array:
         """Infinite: the domain is unbounded."""
-        return jnp.full((), jnp.inf, jnp.result_type(as_real(omega0)))
+        return xp.full((), xp.inf, xp.result_type(as_real(omega0)))
 
     def diameter(self, like: Vector) -> Array:
         """Infinite: the domain is unbounded."""
-        return jnp.full((), jnp.inf, jnp.result_type(as_real(like)))
+        return xp.full((), xp.inf, xp.result_type(as_real(like)))
 
     @property
     def finite_conjugate(self) -> bool:
@@ -114,6 +113,6 @@ class PNorm(AbstractGeometry):
 def _norm(x: Vector, power: Scalar) -> Array:
     """||x||_power, scaled by the largest entry so that no power overflows."""
     x = as_real(x)
-    power = jnp.asarray(power, x.dtype)
-    largest = jnp.max(jnp.abs(x), initial=0)
-    return largest * jnp.sum((jnp.abs(x) / nonzero(largest)) ** power) ** (1 / power)
+    power = xp.asarray(power, x.dtype)
+    largest = xp.max(xp.abs(x), initial=0)
+    return largest * xp.sum((xp.abs(x) / nonzero(largest)) ** power) ** (1 / power)

@@ -4,10 +4,9 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
-import jax.numpy as jnp
-from jaxtyping import Array
 
 from .. import tree
+from ..arrays import Array, is_numpy, xp
 from ..regularizers import AbstractRegularizer
 from ..tree import Tree
 from ..validation import short
@@ -33,7 +32,7 @@ class Product(AbstractGeometry):
     def dual(self, z: Tree) -> Dual:
         """Leaf by leaf."""
         omega = self._each(lambda part, leaf: part.dual(leaf).omega, z)
-        return Dual(omega, jnp.zeros((), jnp.result_type(*jax.tree.leaves(z))))
+        return Dual(omega, xp.zeros((), xp.result_type(*jax.tree.leaves(z))))
 
     def interior(self, z: Tree) -> Tree:
         """Leaf by leaf."""
@@ -58,7 +57,7 @@ class Product(AbstractGeometry):
     def violation(self, z: Tree) -> Array:
         """The largest over the leaves."""
         violations = self._each(lambda part, leaf: part.violation(leaf), z)
-        return jnp.max(jnp.stack(jax.tree.leaves(violations)))
+        return xp.max(xp.stack(jax.tree.leaves(violations)))
 
     def divergence(self, z: Tree, reference: Tree) -> Array:
         """The sum."""
@@ -103,12 +102,12 @@ class Product(AbstractGeometry):
         structure: Any = jax.tree.structure(self.parts, is_leaf=is_geometry)
         results, previous = [], None
         for part, *leaves in zip(self._leaves(), *map(structure.flatten_up_to, trees), strict=True):
-            spectral = calls_lapack(part)
+            spectral = not is_numpy() and calls_lapack(part)
             if spectral and previous is not None:
-                leaves = [tree.depend_on(jnp.asarray(leaf), previous) for leaf in leaves]
+                leaves = [tree.depend_on(xp.asarray(leaf), previous) for leaf in leaves]
             results.append(method(part, *leaves))
             if spectral:
-                previous = jnp.ravel(jax.tree.leaves(results[-1])[0])[0]
+                previous = xp.ravel(jax.tree.leaves(results[-1])[0])[0]
         if previous is not None and len(results) > 1:
             results = tree.depend_on(results, previous)
         return jax.tree.unflatten(structure, results)
@@ -139,4 +138,4 @@ def as_geometry(name: str, spec: object) -> Tree:
 
 
 def _root_of_squares(norms: Tree) -> Array:
-    return jnp.sqrt(tree.total(jax.tree.map(jnp.square, norms)))
+    return xp.sqrt(tree.total(jax.tree.map(xp.square, norms)))

@@ -1,6 +1,7 @@
 """What every problem offers: client operators, a geometry, and certificates."""
 
 from abc import abstractmethod
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import equinox as eqx
@@ -11,6 +12,7 @@ from jaxtyping import Array
 from numpy.typing import NDArray
 
 from .. import tree
+from ..arrays import by_numpy
 from ..certificates.certificate import Certificate, Measured, certificate_of, measure
 from ..certificates.rounding import LossError, OperatorError, unseen_error
 from ..certificates.surveys import Surveyed
@@ -114,7 +116,12 @@ class AbstractProblem(AbstractSurveyed):
     def objective(self, z: Saddle) -> float:
         """phi(x, y) = f(x, y) + psi_1(x) - psi_2(y) in float64, for z in the domain."""
         with double():
-            return float(_objective(self._for_reports(), self.validate_point(z)))
+            z = self.validate_point(z)
+            return self.value(z) + _penalties(self.geometry.parts, z)
+
+    def value(self, z: Saddle) -> float:
+        """f(x, y) in float64, outside of programs. Call within `double()`."""
+        return float(_loss(self._wide(), z))
 
     def _wide(self) -> "AbstractProblem":
         """With data in float64: what is stored in float32 would be computed with in float32."""
@@ -171,11 +178,20 @@ class AbstractProblem(AbstractSurveyed):
 
 
 @compiled
-def _objective(problem: AbstractProblem, z: Saddle) -> Array:
-    parts = problem.geometry.parts
-    psi_x = Product(parts.x).psi(z.x)
-    psi_y = Product(parts.y).psi(tree.depend_on(z.y, psi_x))
-    return problem.loss(z) + psi_x - psi_y
+def _loss(problem: AbstractProblem, z: Saddle) -> Array:
+    return problem.loss(z)
+
+
+@by_numpy
+def _penalties(parts: Saddle, z: Saddle) -> float:
+    """psi_1(x) - psi_2(y)."""
+    return float(Product(parts.x).psi(z.x) - Product(parts.y).psi(z.y))
+
+
+def of_example(f: Callable[..., Any], z: Saddle, *example: Tree) -> Array:
+    """f(x, y, example), or without y or an example."""
+    value: Array = f(z.x, *example) if z.y is None else f(z.x, z.y, *example)
+    return value
 
 
 def as_problem(value: object, name: str = "problem") -> AbstractProblem:

@@ -21,7 +21,7 @@ from ..certificates.surveys import Curvature, Minorant, Surveyed
 from ..compiling import compiled, double
 from ..tree import Saddle
 from ..validation import issparse
-from .general import of_example
+from .base import of_example
 from .scores import ScoreRows, ScoreSum
 
 BLOCK = 4096
@@ -394,8 +394,9 @@ def blocks_of_rows(count: int, size: int = BLOCK) -> Iterator[slice]:
 
 def _clients(data: Any) -> Iterator[Any]:
     """The examples of each client without padding, as numpy arrays."""
+    examples = jax.tree.map(np.asarray, data.examples)  # entries of jax's arrays are programs
     for m, count in enumerate(np.asarray(data.counts)):
-        yield jax.tree.map(lambda leaf, m=m, count=count: np.asarray(leaf[m])[:count], data.examples)
+        yield jax.tree.map(lambda leaf, m=m, count=count: leaf[m][:count], examples)
 
 
 def _flat(leaf: Any) -> NDArray[Any]:

@@ -20,7 +20,8 @@ from ..compiling import double
 from ..geometry import Product
 from ..tree import Saddle, Tree, is_floating
 from ..validation import any_real_array, short
-from .base import AbstractProblem
+from .base import AbstractProblem, of_example
+from .curvature import ScoreSurveyor, score_sums
 from .known import Floor, Smoothness, build_geometry, checked_floor, floor_of_views, with_floor, with_smoothness
 from .rows import ELSEWHERE, Clients, objective_weights, problem_data
 
@@ -33,12 +34,6 @@ def saddle_gradient(loss: Callable[[Saddle], Array], z: Saddle) -> Saddle:
 def operator_of(gradient: Saddle) -> Saddle:
     """(grad_x, -grad_y) from the gradient."""
     return Saddle(gradient.x, jax.tree.map(jnp.negative, gradient.y))
-
-
-def of_example(f: Callable[..., Any], z: Saddle, *example: Tree) -> Array:
-    """f(x, y, example), or without y or an example."""
-    value: Array = f(z.x, *example) if z.y is None else f(z.x, z.y, *example)
-    return value
 
 
 def weighted_loss(f: Callable[..., Any], z: Saddle, examples: Tree, share: Array) -> Array:
@@ -211,7 +206,8 @@ class Problem(AbstractProblem):
         self.geometry = build_geometry(x, y, self.like)
         self.floor, self.smoothness = checked_floor(floor, self.geometry, self.like), None
         self.data, self.weights = problem_data(data, weights)
-        if self.data is not ELSEWHERE:
+        # A sum of losses of scores has closed forms, which need no jax.
+        if self.data is not ELSEWHERE and not hasattr(f, "score_sum"):
             check_loss(f, self.like, None if self.data is None else self.data.examples)
 
     @property
@@ -250,6 +246,11 @@ class Problem(AbstractProblem):
     def loss(self, z: Saddle) -> Array:
         """f(x, y)."""
         return of_example(self.f, z) if self.data is None else weighted_loss(self.f, z, *self.data.pooled(self.weights))
+
+    def value(self, z: Saddle) -> float:
+        """f(x, y), by numpy if f is a sum of losses of scores."""
+        sums = score_sums(self)
+        return super().value(z) if sums is None else float(ScoreSurveyor(self, sums).survey(z).value)
 
     def operator(self, z: Saddle) -> Saddle:
         """(grad_x f, -grad_y f) over all clients."""

@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 
 from .. import tree
 from ..accepted import Number, Numbers
+from ..arrays import by_numpy
 from ..certificates.certificate import FEASIBLE
 from ..compiling import double, quickly
-from ..geometry import Product, as_geometry, is_geometry
+from ..geometry import Product, as_geometry, calls_lapack, is_geometry
 from ..regularizers import L1, AbstractRegularizer, Box, GroupL2, L1Ball, L2Ball, SquaredL2, for_reports
 from ..summaries import Known
 from ..tree import Saddle, Tree
@@ -186,6 +187,8 @@ class _OfShapes:
 @lru_cache(maxsize=256)
 def _projected_shape(shaped: _OfShapes, shape: tuple[int, ...]) -> tuple[int, ...]:
     """Of a projection; paths of penalties ask for hundreds that differ in a number."""
+    if not calls_lapack(shaped.part):
+        return tuple(np.shape(by_numpy(lambda part: part.project(np.zeros(shape)))(shaped.part)))
     with double():  # a bound of 1e150 is no float32
         found: Any = jax.eval_shape(shaped.part.project, jax.ShapeDtypeStruct(shape, jnp.float64))
     return tuple(found.shape)

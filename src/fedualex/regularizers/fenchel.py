@@ -2,9 +2,7 @@
 
 from typing import NamedTuple
 
-import jax.numpy as jnp
-from jaxtyping import Array
-
+from ..arrays import Array, xp
 from ..tree import Vector, as_real, cast_like, depend_on
 from .base import AbstractRegularizer, nonzero, norm
 from .norms import KL
@@ -33,24 +31,24 @@ def _declared(psi: AbstractRegularizer) -> int | None:
 
 def cost_of_error(delta: Array, reach: Array, near: Array, lam: Array) -> Array:
     """What an error of length delta in the slope costs."""
-    curved = jnp.where(lam > 0, near + delta / (2 * nonzero(lam)), jnp.inf)
-    return jnp.where(delta > 0, delta * jnp.minimum(reach, curved), 0)
+    curved = xp.where(lam > 0, near + delta / (2 * nonzero(lam)), xp.inf)
+    return xp.where(delta > 0, delta * xp.minimum(reach, curved), 0)
 
 
 def distances(psi: AbstractRegularizer, x: Array, s: Array) -> tuple[Array, Array]:
     """Bounds on ||u - x|| for all u of the domain, and for the maximizer u of <s, u> - psi(u)."""
     if isinstance(psi, Spectral):  # symmetric, so that no LAPACK call is needed; ||u|| <= ||s|| / lam
         lam, radius = cast_like(split(psi.psi)[1], s), psi.diameter(x) / 2
-        size = jnp.where(lam > 0, norm(s) / nonzero(lam), radius)
-        return norm(x) + radius, norm(x) + jnp.minimum(size, radius)
+        size = xp.where(lam > 0, norm(s) / nonzero(lam), radius)
+        return norm(x) + radius, norm(x) + xp.minimum(size, radius)
     if isinstance(psi, KL):  # near s the maximizer q exp(s / lam - 1) at most doubles
         lam = nonzero(cast_like(psi.lam, s))
-        reach = norm(x) + 2 * norm(cast_like(psi.q, s) * jnp.exp(s / lam - 1))
+        reach = norm(x) + 2 * norm(cast_like(psi.q, s) * xp.exp(s / lam - 1))
         return reach, reach
     reach = psi.farthest(x)
     if _declared(psi) is None:
         # In an unbounded domain one step of size 1 tells roughly how far the maximizer is.
-        reach = jnp.where(jnp.isfinite(reach), reach, norm(x) + norm(psi.prox(x + s, jnp.ones((), x.dtype))))
+        reach = xp.where(xp.isfinite(reach), reach, norm(x) + norm(psi.prox(x + s, xp.ones((), x.dtype))))
     return reach, reach
 
 
@@ -92,22 +90,22 @@ def _with_quadratic(psi: WithQuadratic, x: Array, s: Array, error: Vector) -> Fe
     Where the maximizer is beyond the largest float, u is x.
     """
     u, r = psi.divide(s)
-    lam, beyond = cast_like(psi.lam, s), ~jnp.all(jnp.isfinite(u))
-    u = jnp.where(beyond, x, u)
-    r, step = jnp.where(beyond, s - cast_like(psi.c, s) - lam * x, r), x - u
-    unit = UNIT * (jnp.abs(s) + jnp.abs(cast_like(psi.c, s)) + lam * jnp.abs(u))
+    lam, beyond = cast_like(psi.lam, s), ~xp.all(xp.isfinite(u))
+    u = xp.where(beyond, x, u)
+    r, step = xp.where(beyond, s - cast_like(psi.c, s) - lam * x, r), x - u
+    unit = UNIT * (xp.abs(s) + xp.abs(cast_like(psi.c, s)) + lam * xp.abs(u))
     if not isinstance(psi.core, Spectral):
         slope = psi.core.subgradient(u)
-        r = jnp.where(jnp.abs(r - slope) <= 4 * unit, slope, r)
-    core = _evaluate(psi.core, depend_on(x, jnp.ravel(r)[0]), r)  # one LAPACK call at a time
-    inside = jnp.isfinite(core.gap) | (lam == 0) | beyond
+        r = xp.where(xp.abs(r - slope) <= 4 * unit, slope, r)
+    core = _evaluate(psi.core, depend_on(x, xp.ravel(r)[0]), r)  # one LAPACK call at a time
+    inside = xp.isfinite(core.gap) | (lam == 0) | beyond
     at_u = psi.core.value(depend_on(u, core.gap))
-    gap = jnp.where(inside, core.gap, core.value - at_u - jnp.sum(r * step))
-    square = jnp.sum((jnp.sqrt(lam) * step) ** 2) / 2  # a tiny lam may meet a huge step
+    gap = xp.where(inside, core.gap, core.value - at_u - xp.sum(r * step))
+    square = xp.sum((xp.sqrt(lam) * step) ** 2) / 2  # a tiny lam may meet a huge step
     count = count_roundings(psi.core, x)
-    terms = jnp.abs(core.value) + jnp.abs(at_u) + jnp.sum(jnp.abs(r * step))
-    rounding = jnp.where(inside, core.rounding, count * (UNIT * terms + TINY)) + count * UNIT * square
-    delta = norm(error + jnp.where(inside, 8, count) * unit)
+    terms = xp.abs(core.value) + xp.abs(at_u) + xp.sum(xp.abs(r * step))
+    rounding = xp.where(inside, core.rounding, count * (UNIT * terms + TINY)) + count * UNIT * square
+    delta = norm(error + xp.where(inside, 8, count) * unit)
     return Fenchel(gap + square, cost_of_error(delta, core.reach, norm(step), lam) + rounding)
 
 
@@ -124,15 +122,15 @@ class _Evaluation(NamedTuple):
 def _evaluate(psi: AbstractRegularizer, x: Array, s: Array) -> _Evaluation:
     match psi:
         case Box():
-            return _in_box(psi, jnp.zeros_like(s), x, s)
+            return _in_box(psi, xp.zeros_like(s), x, s)
         case InBox():
-            return _in_box(psi.domain, jnp.full_like(s, psi.penalty.lam), x, s)
+            return _in_box(psi.domain, xp.full_like(s, psi.penalty.lam), x, s)
     value = psi.value(x)
     conjugate = psi.conjugate(depend_on(s, value))
     reach, near = distances(psi, x, s)
-    terms = jnp.abs(value) + jnp.abs(conjugate) + norm(s) * (norm(x) + jnp.where(jnp.isfinite(near), near, 0))
+    terms = xp.abs(value) + xp.abs(conjugate) + norm(s) * (norm(x) + xp.where(xp.isfinite(near), near, 0))
     rounding = count_roundings(psi, x) * (UNIT * terms + TINY)
-    return _Evaluation(value + conjugate - jnp.vdot(s, x), rounding, value, reach, near)
+    return _Evaluation(value + conjugate - xp.vdot(s, x), rounding, value, reach, near)
 
 
 def _in_box(box: Box, lam: Array, x: Array, s: Array) -> _Evaluation:
@@ -141,13 +139,13 @@ def _in_box(box: Box, lam: Array, x: Array, s: Array) -> _Evaluation:
     With sign = sign(u_i) that is (s_i - lam sign) (u_i - x_i) + lam (|x_i| - sign x_i): a box far from 0 costs no
     digits, because the last term is 0 where the box does not straddle 0.
     """
-    lower, upper = (jnp.broadcast_to(cast_like(end, x), x.shape) for end in (box.lower, box.upper))
-    best, turns = jnp.full_like(x, -jnp.inf), jnp.zeros_like(x)
-    for u in (lower, upper, jnp.clip(jnp.zeros_like(x), lower, upper)):
-        slope = s - lam * jnp.sign(u)
-        turn = lam * (jnp.abs(x) - jnp.sign(u) * x)
-        best = jnp.maximum(best, jnp.where(slope == 0, 0, slope * (u - x)) + turn)
-        turns = jnp.maximum(turns, turn)
-    rounding = count_roundings(box, x) * (UNIT * jnp.sum(jnp.abs(best) + 2 * turns) + TINY)
+    lower, upper = (xp.broadcast_to(cast_like(end, x), x.shape) for end in (box.lower, box.upper))
+    best, turns = xp.full_like(x, -xp.inf), xp.zeros_like(x)
+    for u in (lower, upper, xp.clip(xp.zeros_like(x), lower, upper)):
+        slope = s - lam * xp.sign(u)
+        turn = lam * (xp.abs(x) - xp.sign(u) * x)
+        best = xp.maximum(best, xp.where(slope == 0, 0, slope * (u - x)) + turn)
+        turns = xp.maximum(turns, turn)
+    rounding = count_roundings(box, x) * (UNIT * xp.sum(xp.abs(best) + 2 * turns) + TINY)
     farthest = box.farthest(x)
-    return _Evaluation(jnp.sum(best), rounding, jnp.sum(lam * jnp.abs(x)), farthest, farthest)
+    return _Evaluation(xp.sum(best), rounding, xp.sum(lam * xp.abs(x)), farthest, farthest)

@@ -2,12 +2,10 @@
 
 from typing import ClassVar
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
 
 from ..accepted import Number, Numbers
+from ..arrays import Array, largest_of_groups, sums_of_groups, without_slope, xp
 from ..tree import Scalar, Vector, as_real, cast_like
 from ..validation import nonnegative, plain_array, real_array, short
 from .base import (
@@ -31,7 +29,7 @@ class Zero(AbstractPenalty):
 
     def value(self, x: Vector) -> Array:
         """0."""
-        return jnp.zeros((), jnp.result_type(as_real(x)))
+        return xp.zeros((), xp.result_type(as_real(x)))
 
     def prox(self, omega: Vector, weight: Scalar) -> Array:
         """omega."""
@@ -39,11 +37,11 @@ class Zero(AbstractPenalty):
 
     def conjugate(self, s: Vector) -> Array:
         """0 if s = 0, else infinity."""
-        return indicator(jnp.all(jnp.asarray(s) == 0), s)
+        return indicator(xp.all(xp.asarray(s) == 0), s)
 
     def subgradient(self, x: Vector) -> Array:
         """0."""
-        return jnp.zeros_like(x)
+        return xp.zeros_like(x)
 
     @property
     def finite_conjugate(self) -> bool:
@@ -72,7 +70,7 @@ class L1(AbstractPenalty):
 
     def value(self, x: Vector) -> Array:
         """lam ||x||_1."""
-        return cast_like(self.lam, x) * jnp.sum(jnp.abs(x))
+        return cast_like(self.lam, x) * xp.sum(xp.abs(x))
 
     def prox(self, omega: Vector, weight: Scalar) -> Array:
         """soft(omega, weight * lam)."""
@@ -80,11 +78,11 @@ class L1(AbstractPenalty):
 
     def conjugate(self, s: Vector) -> Array:
         """0 if max |s| <= lam, else infinity."""
-        return indicator(jnp.max(jnp.abs(s), initial=0) <= cast_like(self.lam, s), s)
+        return indicator(xp.max(xp.abs(s), initial=0) <= cast_like(self.lam, s), s)
 
     def subgradient(self, x: Vector) -> Array:
         """lam sign(x), 0 at 0."""
-        return cast_like(self.lam, x) * jnp.sign(x)
+        return cast_like(self.lam, x) * xp.sign(x)
 
     @property
     def finite_conjugate(self) -> bool:
@@ -137,24 +135,24 @@ class GroupL2(AbstractPenalty):
         if x.shape != self.groups.shape:
             raise ValueError(f"GroupL2: x has shape {x.shape}, but groups has shape {self.groups.shape}")
         count, labels = self.weights.shape[0], self.groups.ravel()
-        largest = jax.lax.stop_gradient(jax.ops.segment_max(jnp.abs(x).ravel(), labels, count))
-        squares = jax.ops.segment_sum((x.ravel() / nonzero(largest)[labels]) ** 2, labels, count)
-        return largest * jnp.sqrt(nonzero(squares))  # never the root of 0: its slope is infinite
+        largest = without_slope(largest_of_groups(xp.abs(x).ravel(), labels, count))
+        squares = sums_of_groups((x.ravel() / nonzero(largest)[labels]) ** 2, labels, count)
+        return largest * xp.sqrt(nonzero(squares))  # never the root of 0: its slope is infinite
 
     def value(self, x: Vector) -> Array:
         """lam sum_g w_g ||x_g||_2."""
-        return jnp.vdot(self.thresholds(x), self.norms(x))
+        return xp.vdot(self.thresholds(x), self.norms(x))
 
     def prox(self, omega: Vector, weight: Scalar) -> Array:
         """omega_g * max(0, 1 - weight lam w_g / ||omega_g||); a group at or under its threshold is exactly 0."""
         omega = as_real(omega)
         norms, thresholds = self.norms(omega), cast_like(weight, omega) * self.thresholds(omega)
-        kept = jnp.where(thresholds > 0, jnp.maximum(norms - thresholds, 0) / nonzero(norms), 1)
+        kept = xp.where(thresholds > 0, xp.maximum(norms - thresholds, 0) / nonzero(norms), 1)
         return omega * kept[self.groups]
 
     def conjugate(self, s: Vector) -> Array:
         """0 if ||s_g|| <= lam w_g for every group, else infinity."""
-        return indicator(jnp.all(self.norms(s) <= self.thresholds(s)), s)
+        return indicator(xp.all(self.norms(s) <= self.thresholds(s)), s)
 
     def subgradient(self, x: Vector) -> Array:
         """lam w_g x_g / ||x_g||, 0 for a group at 0."""
@@ -196,9 +194,9 @@ class KL(AbstractRegularizer):
     def value(self, x: Vector) -> Array:
         """lam sum x log(x / q); its slope at 0 is that at the smallest normal number, not infinite."""
         x = as_real(x)
-        x = jnp.where(x < 0, 0, x)
-        logarithm = jnp.log(jnp.maximum(x, jnp.finfo(x.dtype).tiny))
-        return cast_like(self.lam, x) * jnp.sum(x * logarithm - x * jnp.log(cast_like(self.q, x)))
+        x = xp.where(x < 0, 0, x)
+        logarithm = xp.log(xp.maximum(x, xp.finfo(x.dtype).tiny))
+        return cast_like(self.lam, x) * xp.sum(x * logarithm - x * xp.log(cast_like(self.q, x)))
 
     def prox(self, omega: Vector, weight: Scalar) -> Array:
         """The x > 0 with x + tau log(x / q) = omega - tau, tau = weight lam; max(omega, 0) at tau = 0."""
@@ -206,39 +204,39 @@ class KL(AbstractRegularizer):
         tau = cast_like(weight, omega) * cast_like(self.lam, omega)
         q = cast_like(self.q, omega)
         divisor = nonzero(tau)
-        c = omega / divisor - 1 + jnp.log(q) - jnp.log(divisor)
+        c = omega / divisor - 1 + xp.log(q) - xp.log(divisor)
         # Where the entropy is lost to rounding, or tau is 0, the projection is the answer.
-        limit = 1 / jnp.finfo(omega.dtype).eps ** 2
+        limit = 1 / xp.finfo(omega.dtype).eps ** 2
         entropic = (tau > 0) & (c < limit)
-        return jnp.where(entropic, tau * wright(jnp.where(entropic, c, 0)), jnp.maximum(omega, 0))
+        return xp.where(entropic, tau * wright(xp.where(entropic, c, 0)), xp.maximum(omega, 0))
 
     def conjugate(self, s: Vector) -> Array:
         """lam sum q exp(s / lam - 1); at lam = 0, that of x >= 0."""
         s = as_real(s)
         lam = cast_like(self.lam, s)
-        entropic = lam * jnp.sum(cast_like(self.q, s) * jnp.exp(s / nonzero(lam) - 1))
-        return jnp.where(lam > 0, entropic, indicator(jnp.all(s <= 0), s))
+        entropic = lam * xp.sum(cast_like(self.q, s) * xp.exp(s / nonzero(lam) - 1))
+        return xp.where(lam > 0, entropic, indicator(xp.all(s <= 0), s))
 
     def subgradient(self, x: Vector) -> Array:
         """lam (1 + log(x / q)), with x kept above the smallest normal number: there is no subgradient at 0."""
-        x = jnp.maximum(as_real(x), jnp.finfo(jnp.result_type(as_real(x))).tiny)
-        return cast_like(self.lam, x) * (1 + jnp.log(x) - jnp.log(cast_like(self.q, x)))
+        x = xp.maximum(as_real(x), xp.finfo(xp.result_type(as_real(x))).tiny)
+        return cast_like(self.lam, x) * (1 + xp.log(x) - xp.log(cast_like(self.q, x)))
 
     def violation(self, x: Vector) -> Array:
         """The largest negative entry, relative to the largest entry."""
-        return relative(jnp.max(-as_real(x), initial=0), jnp.max(jnp.abs(x), initial=0))
+        return relative(xp.max(-as_real(x), initial=0), xp.max(xp.abs(x), initial=0))
 
     def farthest(self, center: Vector) -> Array:
         """The orthant is unbounded."""
-        return jnp.full((), jnp.inf, jnp.result_type(as_real(center)))
+        return xp.full((), xp.inf, xp.result_type(as_real(center)))
 
     def diameter(self, like: Vector) -> Array:
         """The orthant is unbounded."""
-        return jnp.full((), jnp.inf, jnp.result_type(as_real(like)))
+        return xp.full((), xp.inf, xp.result_type(as_real(like)))
 
     @property
     def finite_conjugate(self) -> bool:
-        return bool(self.lam > 0)
+        return bool(np.asarray(self.lam) > 0)
 
     @property
     def absolutely_symmetric(self) -> bool:

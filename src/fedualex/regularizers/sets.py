@@ -2,13 +2,11 @@
 
 from typing import ClassVar
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
-from jaxtyping import Array
 
 from ..accepted import Number, Numbers
+from ..arrays import Array, choose, xp
 from ..tree import Vector, as_real, cast_like
 from ..validation import any_real_array, nonnegative, positive, short
 from .base import (
@@ -86,20 +84,19 @@ class L1Ball(AbstractBall):
         omega = as_real(omega)
         radius = cast_like(self.radius, omega)
         # Inside, where points nearly always are, nothing is sorted.
-        projected: Array = jax.lax.cond(jnp.sum(jnp.abs(omega)) <= radius, _keep, _onto_face, omega, radius)
-        return projected
+        return choose(xp.sum(xp.abs(omega)) <= radius, _keep, _onto_face, omega, radius)
 
     def support(self, s: Vector) -> Array:
         """radius max |s|."""
-        return cast_like(self.radius, s) * jnp.max(jnp.abs(s), initial=0)
+        return cast_like(self.radius, s) * xp.max(xp.abs(s), initial=0)
 
     def violation(self, x: Vector) -> Array:
         """(||x||_1 - radius)_+ / radius."""
-        return relative(jnp.sum(jnp.abs(x)) - cast_like(self.radius, x), self.radius)
+        return relative(xp.sum(xp.abs(x)) - cast_like(self.radius, x), self.radius)
 
     def farthest(self, center: Vector) -> Array:
         """sqrt(radius^2 + ||center||^2 + 2 radius max |center|), at a vertex."""
-        return jnp.sqrt(cast_like(self.radius, center) ** 2 + norm(center) ** 2 + 2 * self.support(center))
+        return xp.sqrt(cast_like(self.radius, center) ** 2 + norm(center) ** 2 + 2 * self.support(center))
 
     def model_form(self) -> ModelForm:
         return ModelForm(coupling="l1", radius=float(self.radius))
@@ -111,7 +108,7 @@ def _keep(omega: Array, radius: Array) -> Array:
 
 def _onto_face(omega: Array, radius: Array) -> Array:
     """The nearest point of l1 norm `radius`."""
-    return jnp.copysign(onto_simplex(jnp.abs(omega), radius), omega)
+    return xp.copysign(onto_simplex(xp.abs(omega), radius), omega)
 
 
 class Box(AbstractSet):
@@ -150,34 +147,34 @@ class Box(AbstractSet):
     def project(self, omega: Vector) -> Array:
         """clip(omega, lower, upper)."""
         omega = as_real(omega)
-        return jnp.clip(omega, cast_like(self.lower, omega), cast_like(self.upper, omega))
+        return xp.clip(omega, cast_like(self.lower, omega), cast_like(self.upper, omega))
 
     def support(self, s: Vector) -> Array:
         """sum_i max(lower_i s_i, upper_i s_i)."""
         s = as_real(s)
-        corner = jnp.where(
-            s > 0, cast_like(self.upper, s), jnp.where(s < 0, cast_like(self.lower, s), self.project(0 * s))
+        corner = xp.where(
+            s > 0, cast_like(self.upper, s), xp.where(s < 0, cast_like(self.lower, s), self.project(0 * s))
         )
-        bounded = jnp.isfinite(corner)
+        bounded = xp.isfinite(corner)
         # Never infinity times s: its slope is infinite where only another entry is asked for.
-        return jnp.sum(jnp.where(bounded, jnp.where(bounded, corner, 0) * s, jnp.inf))
+        return xp.sum(xp.where(bounded, xp.where(bounded, corner, 0) * s, xp.inf))
 
     def violation(self, x: Vector) -> Array:
         """The largest excess over a bound, relative to the entry's own finite bounds (to x if there are none)."""
         x = as_real(x)
         lower, upper = cast_like(self.lower, x), cast_like(self.upper, x)
-        size = jnp.maximum(_finite_size(lower), _finite_size(upper))
-        size = jnp.where(size > 0, size, jnp.max(jnp.abs(x), initial=0))
-        return jnp.max(relative(jnp.maximum(lower - x, x - upper), size), initial=0)
+        size = xp.maximum(_finite_size(lower), _finite_size(upper))
+        size = xp.where(size > 0, size, xp.max(xp.abs(x), initial=0))
+        return xp.max(relative(xp.maximum(lower - x, x - upper), size), initial=0)
 
     def farthest(self, center: Vector) -> Array:
         """||max(|lower - center|, |upper - center|)||_2."""
         lower, upper = cast_like(self.lower, center), cast_like(self.upper, center)
-        return norm(jnp.maximum(jnp.abs(lower - center), jnp.abs(upper - center)))
+        return norm(xp.maximum(xp.abs(lower - center), xp.abs(upper - center)))
 
     def diameter(self, like: Vector) -> Array:
         """||upper - lower||_2."""
-        return norm(jnp.broadcast_to(cast_like(self.upper - self.lower, like), jnp.shape(like)))
+        return norm(xp.broadcast_to(cast_like(self.upper - self.lower, like), xp.shape(like)))
 
     @property
     def finite_conjugate(self) -> bool:
@@ -202,7 +199,7 @@ def NonNegative() -> Box:
 
 
 def _finite_size(bound: Array) -> Array:
-    return jnp.where(jnp.isfinite(bound), jnp.abs(bound), 0)
+    return xp.where(xp.isfinite(bound), xp.abs(bound), 0)
 
 
 # Mixtures: the simplex, and the simplex with a cap on every entry.
@@ -224,17 +221,17 @@ class Simplex(AbstractSet):
 
     def support(self, s: Vector) -> Array:
         """radius max s."""
-        return cast_like(self.radius, s) * jnp.max(jnp.asarray(s))
+        return cast_like(self.radius, s) * xp.max(xp.asarray(s))
 
     def violation(self, x: Vector) -> Array:
         """The larger of the error of the sum and the largest negative entry, over the radius."""
         x = as_real(x)
-        return relative(jnp.maximum(jnp.abs(jnp.sum(x) - cast_like(self.radius, x)), jnp.max(-x)), self.radius)
+        return relative(xp.maximum(xp.abs(xp.sum(x) - cast_like(self.radius, x)), xp.max(-x)), self.radius)
 
     def farthest(self, center: Vector) -> Array:
         """sqrt(radius^2 + ||center||^2 - 2 radius min center), at a vertex."""
         center = as_real(center)
-        return jnp.sqrt(cast_like(self.radius, center) ** 2 + norm(center) ** 2 + 2 * self.support(-center))
+        return xp.sqrt(cast_like(self.radius, center) ** 2 + norm(center) ** 2 + 2 * self.support(-center))
 
     def diameter(self, like: Vector) -> Array:
         """sqrt(2) radius, between two vertices; 0 if there is only one."""
@@ -280,23 +277,23 @@ class CappedSimplex(AbstractSet):
     def support(self, s: Vector) -> Array:
         """cap (sum of the k largest) + (1 - k cap) (the next), k = floor(1 / cap)."""
         s = as_real(s)
-        return jnp.vdot(capped_profile(s.size, self.cap, s.dtype), -jnp.sort(-s.ravel()))
+        return xp.vdot(capped_profile(s.size, self.cap, s.dtype), -xp.sort(-s.ravel()))
 
     def violation(self, x: Vector) -> Array:
         """The largest of the error of the sum, a negative entry, and an excess over the cap."""
         x = as_real(x)
-        outside = jnp.maximum(jnp.max(-x), jnp.max(x - cast_like(self.cap, x)))
-        return relative(jnp.maximum(jnp.abs(jnp.sum(x) - 1), outside), 1.0)
+        outside = xp.maximum(xp.max(-x), xp.max(x - cast_like(self.cap, x)))
+        return relative(xp.maximum(xp.abs(xp.sum(x) - 1), outside), 1.0)
 
     def farthest(self, center: Vector) -> Array:
         """All extreme points have the same norm, so the farthest one minimizes <center, x>."""
         center = as_real(center)
         extreme = norm(capped_profile(center.size, self.cap, center.dtype))
-        return jnp.sqrt(extreme**2 + norm(center) ** 2 + 2 * self.support(-center))
+        return xp.sqrt(extreme**2 + norm(center) ** 2 + 2 * self.support(-center))
 
     def diameter(self, like: Vector) -> Array:
         """Between an extreme point and the one in the opposite order."""
-        profile = capped_profile(np.size(like), self.cap, jnp.result_type(as_real(like)))
+        profile = capped_profile(np.size(like), self.cap, xp.result_type(as_real(like)))
         return norm(profile - profile[::-1])
 
     @property

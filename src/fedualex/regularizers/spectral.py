@@ -5,9 +5,8 @@ from typing import Literal, TypeVar
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
-from jaxtyping import Array
 
+from ..arrays import Array, is_numpy, xp
 from ..compiling import double_available
 from ..tree import Scalar, Vector, as_real
 from ..validation import one_of, short
@@ -52,12 +51,12 @@ class Spectral(AbstractRegularizer):
         if omega.shape[0] < omega.shape[1]:
             return self.prox(omega.T, weight).T
         # Without float64 in this trace there is no safe Gram matrix.
-        if self.route == "svd" or not double_available():
-            U, sigma, Vt = jnp.linalg.svd(omega, full_matrices=False)
+        if self.route == "svd" or not (is_numpy() or double_available()):
+            U, sigma, Vt = xp.linalg.svd(omega, full_matrices=False)
             return (U * self.psi.prox(sigma, weight)) @ Vt
-        tall = omega.astype(jnp.float64)
-        squares, V = jnp.linalg.eigh(tall.T @ tall)
-        sigma = jnp.sqrt(jnp.maximum(squares, 0))
+        tall = omega.astype(xp.float64)
+        squares, V = xp.linalg.eigh(tall.T @ tall)
+        sigma = xp.sqrt(xp.maximum(squares, 0))
         factor = self.psi.prox(sigma, weight) / nonzero(sigma)
         return omega @ ((V * factor) @ V.T).astype(omega.dtype)
 
@@ -68,9 +67,9 @@ class Spectral(AbstractRegularizer):
     def subgradient(self, x: Vector) -> Array:
         """U diag(psi.subgradient(sigma)) V^T over the singular values that are not zero up to rounding."""
         x = _matrix(x)
-        U, sigma, Vt = jnp.linalg.svd(x, full_matrices=False)
-        noise = max(x.shape) * jnp.finfo(x.dtype).eps * jnp.max(sigma, initial=0)
-        return (U * self.psi.subgradient(jnp.where(sigma > noise, sigma, 0))) @ Vt
+        U, sigma, Vt = xp.linalg.svd(x, full_matrices=False)
+        noise = max(x.shape) * xp.finfo(x.dtype).eps * xp.max(sigma, initial=0)
+        return (U * self.psi.subgradient(xp.where(sigma > noise, sigma, 0))) @ Vt
 
     def violation(self, x: Vector) -> Array:
         """psi's, at sigma(X)."""
@@ -83,7 +82,7 @@ class Spectral(AbstractRegularizer):
     def diameter(self, like: Vector) -> Array:
         """psi's, for vectors of min(rows, columns) entries."""
         rows, columns = _matrix(like).shape
-        return self.psi.diameter(jnp.zeros(min(rows, columns), jnp.result_type(as_real(like))))
+        return self.psi.diameter(xp.zeros(min(rows, columns), xp.result_type(as_real(like))))
 
     @property
     def finite_conjugate(self) -> bool:
@@ -117,11 +116,11 @@ def is_spectral(node: object) -> bool:
 
 
 def _matrix(x: Vector) -> Array:
-    if jnp.ndim(x) != 2:
-        raise ValueError(f"Spectral needs a matrix, got an array of shape {jnp.shape(x)}")
+    if xp.ndim(x) != 2:
+        raise ValueError(f"Spectral needs a matrix, got an array of shape {xp.shape(x)}")
     return as_real(x)
 
 
 def _singular_values(x: Vector) -> Array:
-    values: Array = jnp.linalg.svd(_matrix(x), compute_uv=False)
+    values: Array = xp.linalg.svd(_matrix(x), compute_uv=False)
     return values

@@ -9,11 +9,10 @@
 from dataclasses import replace
 from typing import ClassVar
 
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
 
 from ..accepted import Number, Numbers
+from ..arrays import Array, xp
 from ..tree import Scalar, Vector, as_real, cast_like, depend_on
 from ..validation import nonnegative, real_array, short
 from .base import AbstractRegularizer, AbstractSet, ModelForm, Parameter, nonzero, norm, show, soft
@@ -43,7 +42,7 @@ class WithQuadratic(AbstractRegularizer):
         """core(x) + lam/2 ||x||^2 + <c, x> + constant."""
         x = as_real(x)
         # Times x last: a square may overflow that the tiny or zero lam beside it does not let count.
-        terms = jnp.sum(cast_like(self.lam, x) / 2 * x * x) + jnp.sum(cast_like(self.c, x) * x)
+        terms = xp.sum(cast_like(self.lam, x) / 2 * x * x) + xp.sum(cast_like(self.c, x) * x)
         return self.core.value(x) + terms + cast_like(self.constant, x)
 
     def prox(self, omega: Vector, weight: Scalar) -> Array:
@@ -72,13 +71,13 @@ class WithQuadratic(AbstractRegularizer):
         slope = as_real(s) - cast_like(self.c, s)
         lam = cast_like(self.lam, slope)
         x, _ = self.divide(s)
-        at_x = jnp.sum(slope * x - lam / 2 * x * x) - self.core.value(x)
+        at_x = xp.sum(slope * x - lam / 2 * x * x) - self.core.value(x)
         # A slope that is off by r moves the maximizer by r / lam, and at_x is below the maximum by r^2 / (2 lam).
-        r = ROUNDINGS * jnp.finfo(slope.dtype).eps * norm(slope)
+        r = ROUNDINGS * xp.finfo(slope.dtype).eps * norm(slope)
         at_x = at_x + r * (r / nonzero(2 * lam))
-        at_x = jnp.where((lam > 0) & jnp.isfinite(at_x), at_x, jnp.inf)
+        at_x = xp.where((lam > 0) & xp.isfinite(at_x), at_x, xp.inf)
         # One LAPACK call at a time, should the core be spectral.
-        return jnp.minimum(at_x, self.core.conjugate(depend_on(slope, at_x))) - cast_like(self.constant, slope)
+        return xp.minimum(at_x, self.core.conjugate(depend_on(slope, at_x))) - cast_like(self.constant, slope)
 
     def subgradient(self, x: Vector) -> Array:
         """The core's, plus lam x + c."""
@@ -98,7 +97,7 @@ class WithQuadratic(AbstractRegularizer):
 
     @property
     def finite_conjugate(self) -> bool:
-        return bool(self.lam > 0) or self.core.finite_conjugate
+        return bool(np.asarray(self.lam) > 0) or self.core.finite_conjugate
 
     @property
     def absolutely_symmetric(self) -> bool:
@@ -210,7 +209,7 @@ class InBox(AbstractInSet):
         s = as_real(s)
         lam, lower, upper = (cast_like(p, s) for p in (self.penalty.lam, self.domain.lower, self.domain.upper))
         straddling = soft(s, lam)
-        slope = jnp.where(lower > 0, s - lam, jnp.where(upper < 0, s + lam, straddling))
+        slope = xp.where(lower > 0, s - lam, xp.where(upper < 0, s + lam, straddling))
         return self.domain.conjugate(slope)
 
     def model_form(self) -> ModelForm:
@@ -224,7 +223,7 @@ class InBall(AbstractInSet):
 
     def conjugate(self, s: Vector) -> Array:
         """radius times the dual norm of what the threshold leaves of s."""
-        return self.domain.conjugate(self.penalty.prox(s, jnp.ones((), jnp.result_type(as_real(s)))))
+        return self.domain.conjugate(self.penalty.prox(s, xp.ones((), xp.result_type(as_real(s)))))
 
     def model_form(self) -> ModelForm:
         ball = self.domain.model_form()
