@@ -57,6 +57,14 @@ def determined(value: float | None, within: float = math.inf, digits: int = 4, s
     return f"{value:{plus}.{digits}g}"
 
 
+def apart(values: Sequence[float], digits: int = 4) -> list[str]:
+    """Different numbers in as few digits, and at least so many, as tell them apart."""
+    for count in range(digits, 18):
+        if len(set(texts := [f"{value:.{count}g}" for value in values])) == len(values):
+            break
+    return texts
+
+
 def gap_text(gap: float | None) -> str:
     """A certified gap as a cell of a table, rounded up."""
     return "not certifiable" if gap is None else rounded_up(gap)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fedualex.cli.fit import show
+from fedualex.cli.shown import show
 from fedualex.data import Encoder
 from fedualex.models import Answers, Model
 from fedualex.problems.readings import ClassReading

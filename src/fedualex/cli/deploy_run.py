@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from ..storage import Json, locked, write_atomically
 from .common import STOPS, echo, exit_code, print_json, shown, status_line
-from .fit import FEW, description, show
 from .runs import print_outputs
+from .shown import FEW, description, show
 
 if TYPE_CHECKING:
     from ..deploy.engines import Control

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from ..summaries import Known, Summary
 from .columns import Table, column_of_kind
-from .encoder import COUNTS, Coding, known_levels, known_numbers, sums
+from .encoder import COUNTS, Coding, known_levels, known_numbers
+from .moments import sums
 
 FEWEST = 10
 """Values of a column on both sides from which on they are compared."""

@@ -1,25 +1,19 @@
 """From a table with numbers, categories and holes to a matrix."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..accepted import Columns, Numbers
+from ..accepted import Columns
 from ..summaries import Known, Summary, merged
 from ..validation import (
     encode_labels,
-    issparse,
     missing,
-    of_type,
     one_of,
-    real_array,
-    real_csr,
-    refuse_masked,
-    refuse_sparse,
     row_weights,
     rows_of,
     short,
@@ -35,156 +29,13 @@ from .columns import (
     plain_table,
     refuse_twins,
 )
-
-# Means and deviations of features that nobody pools: each client sends sums, and the sums are added.
-
-LEAST_SPREAD = 1e-12
-"""A deviation of less than this of the mean counts as 0: rounding leaves a constant column one of some 1e-16."""
-
-
-@dataclass(frozen=True, eq=False)
-class Sums:
-    """What one client sends, or what all have sent: for each column how many values are there, and their sum.
-
-    count, total: one number each for every column.
-    """
-
-    count: NDArray[Any]
-    total: NDArray[Any]
-
-    def __add__(self, other: "Sums") -> "Sums":
-        return Sums(self.count + other.count, self.total + other.total)
-
-    @property
-    def mean(self) -> NDArray[Any]:
-        """The mean of each column; 0 where no value is there."""
-        return np.where(self.count > 0, self.total / np.where(self.count > 0, self.count, 1), 0.0)
-
-
-def sums(X: Numbers, center: Numbers | None = None, weight: Numbers | None = None) -> Sums:
-    """A client's counts and sums of its values, or of (value - center)^2; nan is a missing value and counts nowhere.
-
-    X may be sparse, and then misses no values. weight: None, or an array with a number >= 0 for each row, as many times
-    as which the row counts.
-    """
-    if issparse(X):
-        return _sparse_sums(real_csr("X", X), center, weight)
-    rows = _moment_matrix(X)
-    there = ~np.isnan(rows)
-    with np.errstate(over="ignore", invalid="ignore"):  # what is too large is refused where it is known which column
-        values = np.where(there, rows if center is None else (rows - _center(center, rows.shape[1])) ** 2, 0.0)
-        if weight is None:
-            return Sums(there.sum(axis=0), values.sum(axis=0))
-        return Sums(weight @ there, weight @ values)
-
-
-@dataclass(frozen=True, eq=False)
-class Standardizer:
-    """(x - mean) / deviation, column by column. A missing value becomes 0, the mean; a constant column becomes 0."""
-
-    mean: NDArray[Any]
-    deviation: NDArray[Any]
-    """0 for a column that is constant, or that varies by less than LEAST_SPREAD of its size or than the root of the
-    smallest number of float64, and for one in which every value is missing."""
-
-    exchanges: ClassVar[int] = 2
-
-    @classmethod
-    def fit(cls, X: object, clients: object = None, sample_weight: object = None) -> "Standardizer":
-        """The moments of all rows from the sums of each client, in two exchanges: means, then deviations from them.
-
-        sample_weight: None, or a number >= 0 for each row, in proportion to which it counts.
-        """
-        rows = real_csr("X", X) if issparse(X) else _moment_matrix(X)
-        count = rows.shape[0]
-        weight = None if sample_weight is None else row_weights(sample_weight, count)
-        own = [slice(None)] if clients is None else rows_of(encode_labels("clients", clients, count)[1])
-        known: list[Known] = []
-        for _ in range(cls.exchanges):
-            sent = (cls.summarize(rows[i], known, None if weight is None else weight[i]) for i in own)
-            known.append(merged(sent))
-        return cls.from_known(known)
-
-    @classmethod
-    def summarize(cls, X: Any, known: Sequence[Known], weight: Any = None) -> Summary:
-        """At one client: counts and sums of its values, then sums of their squared deviations from the mean of all."""
-        if not known:
-            own = sums(X, weight=weight)
-            return Summary(sums={"count": own.count, "total": own.total})
-        return Summary(sums={"squares": sums(X, _sums(known).mean, weight).total})
-
-    @classmethod
-    def from_known(cls, known: Sequence[Known]) -> "Standardizer":
-        """From the merged summaries of both exchanges."""
-        mean = _sums(known).mean
-        deviation = np.sqrt(Sums(known[0]["count"], known[1]["squares"]).mean)
-        return cls(mean, np.where(deviation > LEAST_SPREAD * np.abs(mean), deviation, 0.0))
-
-    def transform(self, X: object) -> NDArray[Any]:
-        """Standardized rows, without nan."""
-        refuse_sparse("X", X, "a matrix that may be filled, as no mean is left 0")
-        rows = _moment_matrix(X)
-        if rows.shape[1:] != self.mean.shape:
-            raise ValueError(f"X must have {self.mean.size} columns, as when it was fitted, got {rows.shape[1]}")
-        varies = self.deviation > 0
-        scaled = (rows - self.mean) / np.where(varies, self.deviation, 1.0)
-        return np.where(varies & ~np.isnan(rows), scaled, 0.0)
-
-
-def added(parts: Iterable[Sums]) -> Sums:
-    """The sum of what the clients sent.
-
-    parts: the `Sums` of each client.
-    Returns: the `Sums` of all.
-    """
-    try:
-        every: list[Any] = list(parts)
-    except TypeError:  # an array of no dimensions calls itself iterable
-        every = []
-    for part in every or [None]:
-        of_type("parts", part, Sums, "what `sums` returned, of each client")
-    return sum(every[1:], start=every[0])
-
-
-def _sparse_sums(rows: Any, center: Any, weight: Any) -> Sums:
-    """(0 - center)^2 of the entries that are not stored is added once for all of a column."""
-    columns, weight = rows.shape[1], np.ones(rows.shape[0]) if weight is None else weight
-    every = np.full(columns, weight.sum())
-    if center is None:
-        return Sums(every, np.asarray(weight @ rows))
-    middle = np.broadcast_to(_center(center, columns), (columns,))
-    own = np.repeat(weight, np.diff(rows.indptr))
-    squares = np.bincount(rows.indices, own * (rows.data - middle[rows.indices]) ** 2, columns)
-    return Sums(every, squares + (every - np.bincount(rows.indices, own, columns)) * middle**2)
-
-
-def _sums(known: Sequence[Known]) -> Sums:
-    return Sums(known[0]["count"], known[0]["total"])
-
-
-def _center(center: object, columns: int) -> NDArray[Any]:
-    found: NDArray[Any] = real_array("center", center)
-    if found.shape not in ((), (columns,)):
-        raise ValueError(f"center must be a number, or one for each of {columns} columns, got {short(center)}")
-    return found
-
-
-def _moment_matrix(X: object) -> NDArray[Any]:
-    refuse_masked("X", X)
-    try:
-        rows = np.asarray(X, float)
-    except (TypeError, ValueError, OverflowError):
-        raise TypeError(f"X must be a real matrix, nan where a value is missing, got {short(X)}") from None
-    if rows.ndim != 2 or rows.size == 0 or np.any(np.isinf(rows)):
-        raise ValueError(f"X must be a nonempty matrix of finite numbers or nan, got {short(X)}")
-    return rows
-
-
-# What the columns of a table hold: numbers or text, at one client and at all of them.
-
+from .curves import FEWEST_IN_BIN, FEWEST_VALUES, Curve, curve_of, histogram
+from .moments import Standardizer, sums
 
 CATEGORIES, COUNTS = "categories of ", "counts of "
 """Before the name of a column, the names of its categories in a summary, and of how often they occur."""
+HISTOGRAM, VALUES = "histogram of ", "values of "
+"""Before the name of a column that may bend: how many rows are in each bin, and how many different values there are."""
 APART = "missing apart"
 """In a summary, for each two columns with holes: in how many rows one of them is missing alone."""
 TIE = 1e-9
@@ -199,6 +50,8 @@ DATE = re.compile(r"\d{1,4}([-./])\d{1,2}\1\d{1,4}([T ].*)?")
 """2026-11-17, 17.11.2026, 11/17/26, each with or without a time."""
 
 
+POINTS, BEYOND = 41, 0.1
+"""Of a curve that is drawn, and how far it goes beyond the outer knots, as a share of what is between them."""
 MEAN, INDICATOR, DROP = MISSING = ("mean", "indicator", "drop")
 ONCE = "the same text wherever there is one: missing = indicator tells where"
 """What a column holds that tells something by its holes alone."""
@@ -208,14 +61,17 @@ ONCE = "the same text wherever there is one: missing = indicator tells where"
 class Coding:
     """How columns become features, as all clients agree before anybody's rows are seen.
 
-    categories: columns of numbers that are codes of categories. reference: for a column of categories the one that the
-    others are compared with, where it is not to be the most frequent. missing: "mean", which missing values count as;
-    "indicator", also a 0/1 column that says where they are; or "drop": rows with holes are left out.
+    categories: columns of numbers that are codes of categories. smooth: columns of numbers whose effect may bend.
+    interact: pairs of columns whose products are features as well. reference: for a column of categories the one that
+    the others are compared with, where it is not to be the most frequent. missing: "mean", which missing values count
+    as; "indicator", also a 0/1 column that says where they are; or "drop": rows with holes are left out.
     """
 
     categories: tuple[str, ...] = ()
     reference: Mapping[str, str] = field(default_factory=dict)
     missing: str = MEAN
+    smooth: tuple[str, ...] = ()
+    interact: tuple[tuple[str, str], ...] = ()
 
     def __post_init__(self) -> None:
         one_of("missing", self.missing, MISSING)
@@ -284,6 +140,23 @@ def summarize_counts(table: Table, known: Sequence[Known], coding: Coding, weigh
         apart = [_counted(gone ^ gone[:, [i]], weight) for i in range(len(names))]
         found[APART] = np.array(apart, float).reshape(len(names), len(names))
     return found
+
+
+def summarize_histograms(
+    table: Table, known: Sequence[Known], coding: Coding, weight: object, fewest: int
+) -> tuple[dict[str, NDArray[Any]], dict[str, NDArray[Any]]]:
+    """Histograms of a client's columns that may bend, and how many different values each has, up to FEWEST_VALUES."""
+    moments = _known_standardizer(known, known_numbers(known)) if coding.smooth else None
+    bins, values = {}, {}
+    for name in coding.smooth:
+        if moments is None or name not in known_numbers(known):
+            raise ValueError(f"smooth: the column {name!r} must hold numbers")
+        column = column_of_kind(name, table[name], text=False)
+        at = known_numbers(known).index(name)
+        bins[HISTOGRAM + name] = histogram((column - moments.mean[at]) / (moments.deviation[at] or 1), weight, fewest)
+        different = np.unique(column[~np.isnan(column)]).size
+        values[VALUES + name] = np.array(min(different, FEWEST_VALUES) if moments.deviation[at] else 0)
+    return bins, values
 
 
 def known_levels(known: Sequence[Known], coding: Coding) -> dict[str, tuple[str, ...]]:
@@ -405,6 +278,10 @@ class Encoder:
     """The columns of numbers that are categories."""
     missing: str = MEAN
     """One of "mean", "indicator", "drop"."""
+    curves: Mapping[str, Curve] = field(default_factory=dict)
+    """For each column of numbers that may bend, its curved part, which counts as 0 where a value is missing."""
+    products: tuple[tuple[str, str], ...] = ()
+    """Pairs of columns whose encoded columns are multiplied, each with each; of numbers that bend the straight part."""
 
     exchanges: ClassVar[int] = 3
 
@@ -434,14 +311,26 @@ class Encoder:
 
     @classmethod
     def summarize(
-        cls, table: Mapping[str, NDArray[Any]], known: Sequence[Known], weight: object = None, coding: Coding = PLAIN
+        cls,
+        table: Mapping[str, NDArray[Any]],
+        known: Sequence[Known],
+        weight: object = None,
+        coding: Coding = PLAIN,
+        fewest: int = FEWEST_IN_BIN,
     ) -> Summary:
-        """At one client: what its columns hold; its categories and squared deviations from the mean of all; counts."""
+        """At one client: what its columns hold; its categories and squared deviations from the mean of all; counts.
+
+        fewest: rows of a bin of its histograms at least.
+        """
         own = plain_table(table, coding.categories)
         if not known:
             return summarize_columns(own, weight)
         if len(known) == 2:
-            return Summary(sums=summarize_counts(own, known, coding, weight))
+            counts, (bins, values) = (
+                summarize_counts(own, known, coding, weight),
+                summarize_histograms(own, known, coding, weight, fewest),
+            )
+            return Summary(sums=counts | bins, largest=values)
         numbers, words = known_numbers(known), summarize_categories(own, known[0], coding)
         if not numbers:
             return Summary(sums={"squares": np.zeros(0)}, labels=words)
@@ -472,6 +361,11 @@ class Encoder:
             known_indicators(known, coding),
             tuple(name for name in categories if name in coding.categories),
             coding.missing,
+            {
+                name: curve_of(known[2][HISTOGRAM + name], float(known[2][VALUES + name]), name)
+                for name in coding.smooth
+            },
+            _known_products(coding, (*numbers, *categories), left_out),
         )
         if not found.features:
             held = ", ".join(f"{name} holds {what}" for name, what in left_out.items())
@@ -482,7 +376,94 @@ class Encoder:
     def features(self) -> tuple[str, ...]:
         """The names of the matrix's columns."""
         contrasts = (f"{name}={c} (against {self.references[name]})" for name, c in self.contrasts)
-        return (*self.numbers, *contrasts, *(f"{', '.join(group)} missing" for group in self.indicators))
+        bent = (f"{name} (curve {j + 1})" for name, curve in self.curves.items() for j in range(curve.size))
+        missing = (f"{', '.join(group)} missing" for group in self.indicators)
+        return (*self.numbers, *contrasts, *missing, *bent, *self.product_names)
+
+    @property
+    def product_names(self) -> list[str]:
+        """The names of the products of columns."""
+        return [f"{a}:{b}" for a, b in self._factors]
+
+    @property
+    def _factors(self) -> list[tuple[str, str]]:
+        """Of each product the two columns that are multiplied."""
+        names = [*self.numbers, *(f"{name}={c}" for name, c in self.contrasts)]
+        return [(a, b) for one, other in self.products for a in names[self._of(one)] for b in names[self._of(other)]]
+
+    @property
+    def bent(self) -> dict[str, slice]:
+        """Where the curves are among the features."""
+        place = len(self.numbers) + len(self.contrasts) + len(self.indicators)
+        found: dict[str, slice] = {}
+        for name, curve in self.curves.items():
+            found[name] = slice(place, place + curve.size)
+            place += curve.size
+        return found
+
+    @property
+    def together(self) -> NDArray[np.intp]:
+        """For each feature a number, one for all of a curve: what a penalty makes zero together."""
+        found = np.arange(len(self.features))
+        for place in self.bent.values():
+            found[place] = place.start
+        return found
+
+    @property
+    def scales(self) -> NDArray[np.float64]:
+        """For each feature by what its columns were divided; 1 for what is no number, 0 for what does not vary."""
+        found = np.ones(len(self.features))
+        if self.standardizer is not None:
+            found[: len(self.numbers)] = self.standardizer.deviation
+        own = [np.outer(found[self._of(one)], found[self._of(other)]).ravel() for one, other in self.products]
+        found[len(found) - sum(map(len, own)) :] = np.concatenate([np.zeros(0), *own])
+        return found
+
+    @property
+    def origin(self) -> NDArray[np.float64]:
+        """The encoded row of zeros that is in the reference of all categories."""
+        row = np.zeros((1, len(self.numbers) + len(self.contrasts) + len(self.indicators)))
+        if (scale := self.standardizer) is not None:
+            row[0, : len(self.numbers)] = -scale.mean / np.where(scale.deviation > 0, scale.deviation, np.inf)
+        return self._with_curves_and_products(row, {name: np.zeros(1, bool) for name in self.curves})[0]
+
+    def curve_at(self, name: str, values: NDArray[Any]) -> NDArray[np.float64]:
+        """Rows whose column of this name, which bends, has these values, less a row that has its middle knot."""
+        assert self.standardizer is not None
+        knots, at = self.knots(name), self.numbers.index(name)
+        every, found = np.append(values, knots[len(knots) // 2]), np.zeros((len(values) + 1, len(self.features)))
+        found[:, at] = (every - self.standardizer.mean[at]) / self.standardizer.deviation[at]
+        found[:, self.bent[name]] = self.curves[name].values(found[:, at])
+        return np.asarray(found[:-1] - found[-1])
+
+    @property
+    def squares(self) -> NDArray[np.float64]:
+        """For each feature a bound of the mean of its squares in training; inf of curves and of products of numbers."""
+        found = np.ones(len(self.features))
+        for place in self.bent.values():
+            found[place] = np.inf
+        both = [np.isin([one, other], self.numbers).all() for one, other in self._factors]
+        found[len(found) - len(both) :][both] = np.inf
+        return found
+
+    def knots(self, name: str) -> NDArray[np.float64]:
+        """Those of a column that bends, in its units."""
+        assert self.standardizer is not None
+        at = self.numbers.index(name)
+        return self.standardizer.mean[at] + self.standardizer.deviation[at] * np.array(self.curves[name].knots)
+
+    def curve_grid(self, name: str) -> NDArray[np.float64]:
+        """Values of a column that bends at which its curve is drawn, some of them beyond the outer knots."""
+        knots = self.knots(name)
+        room = BEYOND * (knots[-1] - knots[0])
+        return np.linspace(knots[0] - room, knots[-1] + room, POINTS)
+
+    def _of(self, name: str) -> slice:
+        """Where the features of one column are: a number, or categories but the reference."""
+        if name in self.numbers:
+            return slice(self.numbers.index(name), self.numbers.index(name) + 1)
+        place = len(self.numbers) + next((i for i, (own, _) in enumerate(self.contrasts) if own == name), 0)
+        return slice(place, place + sum(own == name for own, _ in self.contrasts))
 
     @property
     def contrasts(self) -> list[tuple[str, str]]:
@@ -505,11 +486,36 @@ class Encoder:
             blocks.append(block[:, [level != self.references[name] for level in levels]])
         for group in self.indicators:
             blocks.append(np.mean([holes(whole[name]) for name in group], axis=0)[:, None])
-        return np.concatenate(blocks, axis=1)
+        gone_rows = {name: np.isnan(whole[name]) for name in self.curves}
+        return self._with_curves_and_products(np.concatenate(blocks, axis=1), gone_rows)
+
+    def _with_curves_and_products(
+        self, rows: NDArray[Any], gone: Mapping[str, NDArray[np.bool_]]
+    ) -> NDArray[np.float64]:
+        """The whole matrix from the columns before them. gone: where a column that bends is missing."""
+        bent = [
+            np.where(gone[name][:, None], 0.0, curve.values(rows[:, self.numbers.index(name)]))
+            for name, curve in self.curves.items()
+        ]
+        products = [
+            (rows[:, self._of(one), None] * rows[:, None, self._of(other)]).reshape(len(rows), -1)
+            for one, other in self.products
+        ]
+        return np.concatenate([rows, *bent, *products], axis=1)
 
     def column(self, table: Columns, name: str, text: bool) -> NDArray[Any]:
         """A column of a table, as it was when it was fitted."""
         return column_of_kind(name, plain_column(name, table[name], name in self.codes), text)
+
+
+def _known_products(
+    coding: Coding, columns: tuple[str, ...], left_out: Mapping[str, str]
+) -> tuple[tuple[str, str], ...]:
+    """The pairs, of columns that take part."""
+    for name in (name for pair in coding.interact for name in pair if name not in columns):
+        why = f"takes no part: it holds {left_out[name]}" if name in left_out else "is none of the features"
+        raise ValueError(f"interact: the column {name!r} {why}")
+    return coding.interact
 
 
 def _known_standardizer(known: Sequence[Known], numbers: tuple[str, ...]) -> Standardizer | None:

@@ -51,6 +51,14 @@ class Proved(NamedTuple):
         """What is known of the sign of one of them: "zero", "sign" or ""."""
         return "zero" if self.zero[j] else "sign" if self.sign[j] else ""
 
+    def of_sums(self, units: NDArray[Any], values: NDArray[Any]) -> "Proved":
+        """The same of sums of coefficients, one for each row of units, which have these values here."""
+        used = units != 0
+        with np.errstate(invalid="ignore"):
+            bounds = np.where(used, np.abs(units) * self.bounds, 0.0).sum(axis=1)
+        zero = np.all(self.zero | ~used, axis=1)
+        return Proved(bounds, zero, np.where(~zero & (np.abs(values) > bounds), np.sign(values), 0.0))
+
 
 def bound_coefficients(point: Point, l1: NDArray[Any], l2: NDArray[Any]) -> Proved:
     """Bounds, zeros and signs of the coefficients of every solution, from one point.

@@ -125,7 +125,7 @@ class Effects:
 
     def plain(self) -> dict[str, Any]:
         """As JSON has it: what is not finite is None."""
-        rows = [{name: _finite(value) for name, value in row._asdict().items()} for row in self.rows]
+        rows = [{name: finite(value) for name, value in row._asdict().items()} for row in self.rows]
         return {**vars(self), "rows": rows, "words": list(self.words)}
 
     @classmethod
@@ -222,6 +222,17 @@ def tabulate(
         rows.append(_effect(name, level.get(name, ""), numbers, effect, known, float(units_shown[j])))
     words = _words(estimate, kind, conditional, degrees)
     return Effects(rows, kind, effect, confidence, conditional, degrees, words)
+
+
+def chance_of_none(estimate: Estimate, kind: str, parameters: NDArray[np.intp]) -> float:
+    """Wald's test that all of these parameters are 0: the chance of a statistic as large; nan if all were dropped."""
+    from scipy import stats
+
+    kept = parameters[~np.isnan(estimate.beta[parameters])]
+    if not kept.size:
+        return np.nan
+    beta, covariance = estimate.beta[kept], covariance_of(estimate, kind)[np.ix_(kept, kept)]
+    return float(stats.chi2(kept.size).sf(beta @ np.linalg.solve(covariance, beta)))
 
 
 def check_confidence(confidence: float) -> float:
@@ -327,7 +338,8 @@ def _read(row: Mapping[str, Any], effect: str) -> Effect:
     return _effect(row["name"], row["reference"], numbers, effect, *told)
 
 
-def _finite(value: Any) -> Any:
+def finite(value: Any) -> Any:
+    """As JSON has it: None where a number is not finite."""
     return None if isinstance(value, float) and not np.isfinite(value) else value
 
 

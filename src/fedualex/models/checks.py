@@ -4,6 +4,7 @@ Kinds are said in tables: what an entry is, which entries a table must have and 
 is shown as it is, if at all, and nothing is computed from it.
 """
 
+import itertools
 import sys
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
@@ -59,8 +60,27 @@ def _check_coding(document: Mapping[str, Any], names: list[str]) -> None:
     _require(_is_words(gone), "indicators", indicators, "lists of columns, each column in one of them")
     if unknown := sorted({*(gone or ())} - {*names}):
         raise ValueError(f"{unknown[0]!r} must be a column of the model")
+    _check_curves(document, names)
     missing = document.get("missing", MEAN)
     _require(missing in MISSING, "missing", missing, f"one of {', '.join(MISSING)}")
+
+
+def _check_curves(document: Mapping[str, Any], names: list[str]) -> None:
+    """Curves of columns of numbers, with numbers that fit one another, and pairs of columns."""
+    curves, products = document.get("curves", {}), document.get("products", [])
+    known = isinstance(curves, dict) and {*curves} <= {*document["numbers"]}
+    _require(known, "curves", curves, "a table of columns of numbers")
+    for name, own in curves.items():
+        _table({"knots": _list(NUMBER), "mix": _list(_list(NUMBER))}, accepted="a curve")(f"curves.{name}", own)
+        knots, mix = own["knots"], own["mix"]
+        rising = len(knots) >= 3 and all(one < other for one, other in itertools.pairwise(knots))
+        _require(rising, f"curves.{name}.knots", knots, "three rising numbers or more")
+        fits = len(mix) == len(knots) and all(len(row) == len(knots) - 2 for row in mix)
+        _require(fits, f"curves.{name}.mix", mix, "a row for each knot, of numbers for all knots but two")
+    pairs = isinstance(products, list) and all(_is_words(pair) and len(pair) == 2 for pair in products)
+    _require(pairs, "products", products, "pairs of columns")
+    if unknown := sorted({name for pair in products for name in pair} - {*names}):
+        raise ValueError(f"{unknown[0]!r} must be a column of the model")
 
 
 # What an entry can be.
@@ -168,6 +188,14 @@ TABLE_OF_EFFECTS = {
 }
 
 
+def _check_band(name: str, given: Any) -> None:
+    """A curve with its band, as many numbers of each kind."""
+    numbers = {"at": NUMBER, **dict.fromkeys(("estimate", "lower", "upper"), _maybe(NUMBER))}
+    needed = {**{key: _list(kind) for key, kind in numbers.items()}, "against": NUMBER, "bends": _maybe(SHARE)}
+    _table(needed, accepted="a curve with its band")(name, given)
+    _require(len({len(given[key]) for key in numbers}) == 1, name, given, "as many numbers of each kind")
+
+
 def _check_effects(name: str, given: Any) -> None:
     """The table with its others, or the reason why there is none."""
     _require(isinstance(given, dict), name, given, "a table")
@@ -176,7 +204,7 @@ def _check_effects(name: str, given: Any) -> None:
         _table({"refused": WORD}, {"exchanges": COUNT, "coefficients": COEFFICIENTS}, accepted)(name, given)
         return
     others = {"exchanges": COUNT, "own_intercepts": FLAG, "others": _each(_table(TABLE_OF_EFFECTS, accepted=accepted))}
-    others["coefficients"] = COEFFICIENTS
+    others |= {"coefficients": COEFFICIENTS, "curves": _each(_check_band)}
     _table(TABLE_OF_EFFECTS, others, accepted)(name, given)
 
 

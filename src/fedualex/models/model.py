@@ -64,7 +64,8 @@ class Coefficient(NamedTuple):
 
     feature: str
     per_unit: NDArray[np.float64]
-    """For one more of what the column holds; for a category, for being in it and not in the reference."""
+    """For one more of what the column holds; for a category, for being in it and not in the reference. Of a product of
+    columns for one more of both, each less its mean; of a column of a curve as it is."""
     per_deviation: NDArray[np.float64]
     """For one standard deviation more; of a category and of an indicator of missing values the same as per_unit."""
 
@@ -79,22 +80,15 @@ def named(encoder: Encoder, weights: NDArray[np.float64]) -> list[Coefficient]:
 
     Sizes that agree in nine digits, as those of two opposite categories do, are in the order of the features.
     """
-    deviations = np.ones(len(encoder.features))
-    if encoder.standardizer is not None:
-        deviations[: len(encoder.numbers)] = encoder.standardizer.deviation
     found = []
-    for name, w, deviation in zip(encoder.features, np.atleast_2d(weights.T).T, deviations, strict=True):
+    for name, w, deviation in zip(encoder.features, np.atleast_2d(weights.T).T, encoder.scales, strict=True):
         found.append(Coefficient(name, w / deviation if deviation > 0 else 0 * w, w))
     return sorted(found, key=lambda c: -float(f"{c.size:.8e}"))
 
 
 def intercept(encoder: Encoder, weights: NDArray[np.float64], bias: NDArray[np.float64]) -> NDArray[np.float64]:
-    """b - sum_j w_j mean_j / deviation_j: the score of a row of zeros that is in the reference of all categories."""
-    if encoder.standardizer is None:
-        return np.asarray(bias)
-    mean, deviation = encoder.standardizer.mean, encoder.standardizer.deviation
-    share = np.where(deviation > 0, mean / np.where(deviation > 0, deviation, 1.0), 0.0)
-    return np.asarray(bias - share @ weights[: len(encoder.numbers)])
+    """The score of a row of zeros that is in the reference of all categories."""
+    return np.asarray(bias + encoder.origin @ weights)
 
 
 @dataclass(frozen=True, eq=False)
@@ -205,10 +199,28 @@ class Model:
             found |= {name: new} if new else {}
         return found
 
+    def beyond(self, table: Any) -> dict[str, tuple[int, float, float]]:
+        """The columns that bend, each with how many rows of a table are beyond its outer knots, and these.
+
+        There an effect is a straight line.
+        """
+        found = {}
+        for name in (name for name in self.encoder.curves if name in table):
+            knots, column = self.encoder.knots(name), self.encoder.column(table, name, text=False)
+            low, high = float(knots[0]), float(knots[-1])
+            if count := int(np.sum((column < low) | (column > high))):
+                found[name] = (count, low, high)
+        return found
+
     def holes(self, table: Any) -> dict[str, int]:
         """The columns of a table that miss values, each with how many."""
         found = {name: int(missing(table[name]).sum()) for name in self.columns if name in table}
         return {name: count for name, count in found.items() if count}
+
+    def curve(self, name: str, values: object) -> NDArray[Any]:
+        """What values of a column that bends add to the answer, against its middle knot."""
+        rows = self.encoder.curve_at(name, np.asarray(values, float))
+        return np.asarray(self.answers.scale * (rows @ self.weights))
 
     @property
     def adds_to(self) -> str:

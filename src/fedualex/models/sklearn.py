@@ -19,6 +19,8 @@ def pipeline(model: Model) -> Any:
     Its parts are fitted to one row of means and to the known categories, and then hold the model's numbers. Here every
     category has a column: a row that is in none of the known ones is then one of zeros, and the intercept is its score.
     """
+    if model.encoder.curves or model.encoder.products:
+        raise ValueError("to_sklearn() is for models without smooth columns and interactions, which this one has")
     why = "to_sklearn()"
     compose = required("sklearn.compose", "scikit-learn", "estimators", why)
     steps = required("sklearn.pipeline", "scikit-learn", "estimators", why)

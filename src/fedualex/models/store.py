@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..data import Encoder, Standardizer
+from ..data.curves import Curve
 from ..data.encoder import MEAN
 from ..problems.families import reading_of
 from ..storage import arrays_within, read_within, write_atomically, write_json
@@ -72,6 +73,8 @@ def to_parts(model: Model) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         "codes": list(model.encoder.codes),
         "indicators": list(map(list, model.encoder.indicators)),
         "missing": model.encoder.missing,
+        "curves": {name: _curve(curve) for name, curve in model.encoder.curves.items()},
+        "products": list(map(list, model.encoder.products)),
         "certificate": dict(model.certificate),
         "training": dict(model.training),
     }
@@ -81,6 +84,10 @@ def to_parts(model: Model) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
 def _category(encoder: Encoder, name: str) -> dict[str, Any]:
     levels, shares = encoder.categories[name], encoder.shares[name]
     return {"levels": list(levels), "shares": list(shares), "reference": encoder.references[name]}
+
+
+def _curve(curve: Curve) -> dict[str, Any]:
+    return {"knots": list(curve.knots), "mix": list(map(list, curve.mix))}
 
 
 def load(folder: str | Path) -> Model:
@@ -163,7 +170,12 @@ def _encoder(numbers: tuple[str, ...], scale: Standardizer | None, document: Map
     references = {name: own["reference"] for name, own in categories.items()}
     indicators = tuple(map(tuple, document.get("indicators", ())))
     codes, missing = tuple(document.get("codes", ())), document.get("missing", MEAN)
-    return Encoder(numbers, levels, scale, {}, references, shares, indicators, codes, missing)
+    curves = {
+        name: Curve(tuple(map(float, own["knots"])), tuple(tuple(map(float, row)) for row in own["mix"]))
+        for name, own in document.get("curves", {}).items()
+    }
+    products = tuple((one, other) for one, other in document.get("products", ()))
+    return Encoder(numbers, levels, scale, {}, references, shares, indicators, codes, missing, curves, products)
 
 
 def _real(name: str, given: object) -> NDArray[np.float64]:

@@ -222,6 +222,32 @@ def draw_path(curve: Json) -> str:
     return picture("The penalty and held-out rows", said, body, "plot path", 300)
 
 
+def draw_effect(band: Json, model: Sequence[float], knots: Sequence[float], name: str, effect: str, ratio: bool) -> str:
+    """An effect over the values of its column: the estimate with its band, the model's own curve, and ticks at knots.
+
+    band: as a model keeps it; without an estimate the model's curve is alone. model: at the same values. effect: what
+    the numbers, or if they are logarithms their exponentials, are called.
+    """
+    parts = [band.get(key) or [] for key in ("estimate", "lower", "upper")]
+    whole = not any(value is None for part in parts for value in part) and parts[0]
+    estimate, lower, upper = parts if whole else ([], [], [])
+    x = linear_axis(band["at"][0], band["at"][-1])
+    ends = [0.0, *model, *lower, *upper]
+    room = 0.05 * ((max(ends) - min(ends)) or 1.0)
+    y = (log_axis if ratio else linear_axis)(min(ends) - room, max(ends) + room)
+
+    def line(values: Sequence[float]) -> list[tuple[float, float]]:
+        return [(x.place(at), 100 - y.place(value)) for at, value in zip(band["at"], values, strict=True)]
+
+    body = frame(x, y, name, effect) + segment(0, 100 - y.place(0.0), 100, 100 - y.place(0.0), "neutral")
+    if whole:
+        body += shape([*line(upper), *reversed(line(lower))], "band", closed=True) + shape(line(estimate), "curve")
+    body += shape(line(model), "curve own")
+    body += "".join(segment(x.place(knot), 96, x.place(knot), 100, "axis") for knot in knots)
+    told = [f"at {number_text(at)} {number_text(value)}" for at, value in zip(band["at"], model, strict=True)][::10]
+    return picture(f"The effect of {name}", f"The model adds {', '.join(told)}.", body)
+
+
 def _choices(curve: Json, xs: Sequence[float], ys: Sequence[float]) -> str:
     """The best value, hollow, and the chosen one; one mark where they are the same."""
     best, chosen = curve["best"], curve["chosen"]

@@ -8,7 +8,7 @@ import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from ..display import escaped, rounded_up
+from ..display import apart, escaped, rounded_up
 from ..inference.table import shown_rows, unit_text
 from ..models import Model
 from ..problems.readings import NEUTRAL, OF, SMALLER_IS_BETTER
@@ -33,7 +33,16 @@ CALIBRATED = (
 
 def committee_section(model: Model) -> str:
     """All sections, as HTML."""
-    parts = (effects_part, measures_part, path_part, served_part, coding_part, certificate_part, settings_part)
+    parts = (
+        effects_part,
+        curves_part,
+        measures_part,
+        path_part,
+        served_part,
+        coding_part,
+        certificate_part,
+        settings_part,
+    )
     return "\n".join(filter(None, (part(model) for part in parts)))
 
 
@@ -149,6 +158,7 @@ def effects_part(model: Model) -> str:
         return _section("effects", "Effects", body)
     rows = shown_rows(effects)
     columns = {*model.encoder.features, *(f"{name}={level}" for name, level in model.encoder.contrasts)}
+    columns |= {*_knots_of(model)}
     shown = [row for row in rows if row["name"] in columns and row["estimate"] is not None]
     chosen = sorted(shown, key=lambda row: -abs(row["z"] or 0.0))[:MOST_EFFECTS]
     names = {row["name"] for row in chosen}
@@ -218,6 +228,7 @@ def _effects_table(
     names = ["", "penalized coefficient", *proved, effect, f"{percent}% interval", "p", *([""] if axis else [])]
     head = "".join(f'<th scope="col" class="{"number" if name else ""}">{escaped(name)}</th>' for name in names)
     levels = {f"{name}={c}": (name, c) for name, known in model.encoder.categories.items() for c in known}
+    levels |= _knots_of(model)
     lines, group = [], None
     for row in rows:
         column, level = levels.get(row["name"], (None, row["name"]))
@@ -303,6 +314,39 @@ def _coefficients(model: Model) -> str:
 def _scrolled(name: str, head: str, lines: Sequence[str]) -> str:
     table = f"<table><caption>{name}</caption><thead>{head}</thead><tbody>{''.join(lines)}</tbody></table>"
     return f'<div class="scroll" tabindex="0" role="region" aria-label="{name}">{table}</div>'
+
+
+def _knots_of(model: Model) -> dict[str, tuple[str, str]]:
+    """For each knot of a column that bends, as effects name it: the column and the knot."""
+    each = ((name, apart(model.encoder.knots(name).tolist())) for name in model.encoder.curves)
+    return {f"{name}={knot}": (name, knot) for name, knots in each for knot in knots}
+
+
+# Effects that bend.
+
+
+def curves_part(model: Model) -> str:
+    """A chart of each effect that bends, with its band where there is one."""
+    if not model.encoder.curves or model.weights.ndim > 1:
+        return ""
+    effects, figures = _part(model, "effects"), list[str]()
+    for name in model.encoder.curves:
+        knots = model.encoder.knots(name).tolist()
+        band = (effects.get("curves") or {}).get(name) or {"at": model.encoder.curve_grid(name).tolist()}
+        against = apart(knots)[len(knots) // 2]
+        told = f"{name}, against {against}"
+        if (chance := band.get("bends")) is not None:
+            told += f"; p of a straight line: {chance_text(chance)}"
+        kind = _effect_name(effects) if band.get("estimate") else "added to the score"
+        drawn = charts.draw_effect(
+            band, model.curve(name, band["at"]).tolist(), knots, name, kind, _is_ratio(effects) and "estimate" in band
+        )
+        figures.append(f"<figure><figcaption>{escaped(told)}</figcaption>{drawn}</figure>")
+    key = {"estimate": "without penalty, with its band", "own": "the penalized model"}
+    marks = "".join(f'<span><i class="key {kind}"></i>{escaped(text)}</span>' for kind, text in key.items())
+    said = "Beyond the outer knots, which are marked on the axis, an effect is a straight line."
+    body = f'<p class="keys">{marks}</p><div class="pair">{"".join(figures)}</div>' + _paragraph(said, "small")
+    return _section("curves", "Effects that bend", body)
 
 
 # Held-out rows: discrimination and calibration, in all and of each client.

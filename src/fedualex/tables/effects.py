@@ -7,10 +7,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ..display import apart
 from ..inference.coefficients import Point, Proved, bound_coefficients
 from ..inference.newton import Estimate, Outcome, estimate
 from ..inference.sums import from_triangle, largest_constant
-from ..inference.table import QUASI, Effect, readable_units, tabulate
+from ..inference.table import DIFFERENCE, QUASI, Effect, chance_of_none, finite, readable_units, tabulate
 from ..models import Model
 from ..problems import RobustRecipe
 from ..problems.families import Family
@@ -96,6 +97,15 @@ class _Remembering:
         return len(self.answers)
 
 
+class Reported(NamedTuple):
+    """What is reported: a sum of parameters, of one score. of: what each counts with."""
+
+    name: str
+    of: NDArray[Any]
+    reference: str = ""
+    shown_per: float = 1.0
+
+
 class Layout:
     """Which parameter is which coefficient, and how each is reported."""
 
@@ -104,7 +114,7 @@ class Layout:
         self.recipe, self.known, self.own = recipe, known, own_intercepts or timed
         self.family: Family | None = None if timed else recipe.family(known)
         encoder, weights = recipe.encoder(known), np.asarray(x["weights"], float)
-        columns = weights.reshape(len(weights), -1)
+        columns, self.encoder = weights.reshape(len(weights), -1), encoder
         whole = columns if self.own else np.concatenate([np.asarray(x["bias"], float).reshape(1, -1), columns])
         self.labels = recipe.answers(known).labels.tolist() if whole.shape[1] > 1 else []
         if self.labels:  # against the first class
@@ -112,12 +122,11 @@ class Layout:
         levels = [f"{name}={level}" for name, level in encoder.contrasts]
         rest = encoder.features[len(encoder.numbers) + len(levels) :]
         self.features = [*([] if self.own else [INTERCEPT]), *encoder.numbers, *levels, *rest]
-        self.start = whole.ravel()
-        self.units, self.offset = self._units(encoder, whole.shape[1]), self._offset()
-        deviation, mean = self._moments(encoder)
-        per = np.concatenate([[] if self.own else [1.0], readable_units(mean, deviation)])
-        self.shown_per = np.repeat(per, whole.shape[1])
-        self.references = {f"{name}={level}": encoder.references[name] for name, level in encoder.contrasts}
+        self.start, self.scores = whole.ravel(), whole.shape[1]
+        self.reported = self._reported()
+        self.units = self._in_units(np.stack([row.of for row in self.reported]))
+        self.shown_per = np.repeat([row.shown_per for row in self.reported], self.scores)
+        self.offset = self._offset()
 
     def estimate(self, y: NDArray[Any], ask: Ask, **options: Any) -> Estimate:
         """The optimum without penalty, from the solution on. options: as for `inference.newton.estimate`."""
@@ -134,9 +143,12 @@ class Layout:
     def prove(self, y: NDArray[Any], ask: Ask, gap: float) -> Proved | None:
         """What is proved of the model's own coefficients, as they are reported; None of several scores.
 
-        Columns have the mean square 1 at most: numbers are standardized, others are between 0 and 1.
+        Nothing is where an l1 is of the norms of curves.
         """
-        if self.labels or self.own or self.family is None:
+        options = self.recipe.settings(self.known)
+        penalties = [float(options.get(name, 0.0)) for name in ("l1", "l2")]
+        grouped = self.recipe.groups_curves and penalties[0] > 0
+        if self.labels or self.own or self.family is None or grouped:
             return None
         sums = ask(self.question(y, self.start, self.family.exact_second))
         rows = float(self.recipe.counts(self.known).sum())
@@ -147,16 +159,12 @@ class Layout:
             second=from_triangle(sums["second"]) / rows,
             rounding=(sums["rounding"] + SUMMED) / rows,
             gap=gap,
-            squares=np.ones(self.start.size),
+            squares=np.append(1.0, self.encoder.squares),
             smooth=SMOOTH.get(self.family.name, np.inf),
             constant=0.0 if self.family.exact_second else constant,
         )
-        free, options = np.arange(self.start.size) > 0, self.recipe.settings(self.known)
-        found = bound_coefficients(at, *(np.where(free, float(options.get(name, 0.0)), 0.0) for name in ("l1", "l2")))
-        with np.errstate(invalid="ignore"):
-            bounds = np.where(self.units != 0, np.abs(self.units) * found.bounds, 0.0).sum(axis=1)
-        values = self.penalized()
-        return Proved(bounds, found.zero, np.where(~found.zero & (np.abs(values) > bounds), np.sign(values), 0.0))
+        free = np.arange(self.start.size) > 0
+        return bound_coefficients(at, *(np.where(free, penalty, 0.0) for penalty in penalties))
 
     def question(self, y: NDArray[Any], beta: NDArray[Any], meat: bool) -> Known:
         """What parties are asked for their sums at these parameters."""
@@ -169,7 +177,14 @@ class Layout:
 
     def tell_proved(self, proved: Proved) -> dict[str, Any]:
         """What is proved, by the names that features have in a model, as JSON has it; proved: with the intercept."""
-        names = [INTERCEPT, *self.recipe.encoder(self.known).features]
+        names, scales = [INTERCEPT, *self.encoder.features], self.encoder.scales
+        per = np.divide(1.0, scales, out=np.zeros_like(scales), where=scales > 0)
+        units = np.diag(np.append(1.0, per))
+        units[0, 1:] = self.encoder.origin
+        units *= float(self.recipe.answers(self.known).scale)
+        values = units @ self.start
+        values[0] += float(self.recipe.answers(self.known).center)
+        proved = proved.of_sums(units, values)
         bounds = [None if np.isinf(bound) else float(bound) for bound in proved.bounds]
         words = [proved.word(j) for j in range(len(names))]
         return {name: {"within": bound, "proved": word} for name, bound, word in zip(names, bounds, words, strict=True)}
@@ -177,33 +192,52 @@ class Layout:
     @property
     def names(self) -> list[str]:
         """One for each parameter."""
-        if not self.labels:
-            return self.features
-        return [f"{feature}, {label}" for feature in self.features for label in self.labels[1:]]
+        return self._of_scores(self.features)
 
-    def _units(self, encoder: Any, scores: int) -> NDArray[Any]:
-        """From parameters to what is reported: per unit of a column and of the target, at a row of zeros."""
-        deviation, mean = self._moments(encoder)
-        per_unit = np.divide(1.0, deviation, out=np.zeros_like(deviation), where=deviation > 0)
-        matrix = np.diag(per_unit)
-        if not self.own:
-            matrix = np.block([[np.ones((1, 1)), -(mean * per_unit)[None]], [np.zeros((len(matrix), 1)), matrix]])
-        scale = float(self.recipe.answers(self.known).scale)
-        return scale * np.kron(matrix, np.eye(scores))
+    def _of_scores(self, names: Sequence[str]) -> list[str]:
+        """One for each score."""
+        return [f"{name}, {label}" for name in names for label in self.labels[1:]] if self.labels else list(names)
 
-    def _moments(self, encoder: Any) -> tuple[NDArray[Any], NDArray[Any]]:
-        """By what columns were divided, and what was taken off them."""
-        deviation, mean = np.ones(len(encoder.features)), np.zeros(len(encoder.features))
+    def _reported(self) -> list["Reported"]:
+        """What is reported: of a number per unit, of a category against the reference, of a curve at its knots."""
+        encoder, first = self.encoder, 0 if self.own else 1
+        rows = [] if self.own else [Reported(INTERCEPT, np.append(1.0, encoder.origin))]
+        scales, mean = encoder.scales, np.zeros(len(encoder.features))
         if encoder.standardizer is not None:
-            numbers = slice(0, len(encoder.numbers))
-            deviation[numbers], mean[numbers] = encoder.standardizer.deviation, encoder.standardizer.mean
-        return deviation, mean
+            mean[: len(encoder.numbers)] = encoder.standardizer.mean
+        per = np.divide(1.0, scales, out=np.zeros_like(scales), where=scales > 0)
+        shown = readable_units(mean, scales)
+        references = {f"{name}={level}": encoder.references[name] for name, level in encoder.contrasts}
+        curved = {j for place in encoder.bent.values() for j in range(place.start, place.stop)}
+        curved |= {encoder.numbers.index(name) for name in encoder.curves}
+        for j, name in enumerate(self.features[first:]):
+            if j not in curved:
+                row = np.zeros(first + len(scales))
+                row[first + j] = per[j]
+                rows.append(Reported(name, row, references.get(name, ""), float(shown[j])))
+        return [*rows, *(row for name in encoder.curves for row in self._at_knots(name))]
+
+    def _at_knots(self, name: str) -> list["Reported"]:
+        """Of a curve: what its knots differ in from the middle one."""
+        knots = self.encoder.knots(name)
+        words, middle = apart(knots.tolist()), len(knots) // 2
+        rows = self._of_curve(name, knots)
+        return [Reported(f"{name}={words[k]}", rows[k], words[middle]) for k in range(len(knots)) if k != middle]
+
+    def _of_curve(self, name: str, values: NDArray[Any]) -> NDArray[Any]:
+        rows = self.encoder.curve_at(name, values)
+        return rows if self.own else np.concatenate([np.zeros((len(rows), 1)), rows], axis=1)
+
+    def _in_units(self, rows: NDArray[Any]) -> NDArray[Any]:
+        """From parameters to what is reported, in units of the target."""
+        scale = float(self.recipe.answers(self.known).scale)
+        return np.asarray(scale * np.kron(rows, np.eye(self.scores)))
 
     def _offset(self) -> NDArray[Any] | None:
         """What is added to the intercept of a target that was standardized."""
         if self.own or not self.recipe.reading.standardized:
             return None
-        offset = np.zeros(len(self.names))
+        offset = np.zeros(len(self.units))
         offset[0] = float(self.recipe.answers(self.known).center)
         return offset
 
@@ -214,6 +248,9 @@ class Layout:
         if found.dispersion is not None and not conditional:
             kinds = [QUASI, *kinds]
         kinds += ["clustered"] if found.clustered is not None else []
+        if proved is not None:  # with an intercept, which there may be none of here
+            units = np.concatenate([np.zeros((len(self.units), 1)), self.units], axis=1) if self.own else self.units
+            proved = proved.of_sums(units, self.penalized())
         made = {
             kind: tabulate(
                 found,
@@ -224,16 +261,38 @@ class Layout:
                 conditional=conditional,
                 units=self.units,
                 offset=self.offset,
-                names=self.names,
-                references=self.references,
-                proved=Proved(*(part[int(self.own) :] for part in proved)) if proved else None,
+                names=self._of_scores([row.name for row in self.reported]),
+                references={row.name: row.reference for row in self.reported},
+                proved=proved,
                 shown_per=self.shown_per,
             ).plain()
             for kind in kinds
         }
         first, *others = kinds
         own = self.own and self.family is not None
-        return {**made[first], "own_intercepts": own, "others": {kind: made[kind] for kind in others}}
+        about = {"own_intercepts": own, "curves": self._curves(found, first, confidence)}
+        return {**made[first], **about, "others": {kind: made[kind] for kind in others}}
+
+    def _curves(self, found: Estimate, kind: str, confidence: float) -> dict[str, Any]:
+        """Of one score: each curve with its band, against its middle knot, and whether it bends at all."""
+        told = {}
+        for name in self.encoder.curves if self.scores == 1 else ():
+            knots, features = self.encoder.knots(name), np.arange(len(self.encoder.features))
+            at = self.encoder.curve_grid(name)
+            rows = tabulate(
+                found,
+                penalized=np.zeros(len(at)),
+                effect=DIFFERENCE,
+                kind=kind,
+                confidence=confidence,
+                units=self._in_units(self._of_curve(name, at)),
+                names=list(map(str, at)),
+            ).rows
+            bent = features[self.encoder.bent[name]] + int(not self.own)
+            numbers = {end: [finite(getattr(row, end)) for row in rows] for end in ("estimate", "lower", "upper")}
+            about = {"at": at.tolist(), "against": float(knots[len(knots) // 2])}
+            told[name] = {**about, **numbers, "bends": finite(chance_of_none(found, kind, bent))}
+        return told
 
 
 # What a model keeps, read again.

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..data import Coding, Encoder, Table, iid
+from ..data import Encoder, Table, iid
 from ..data.columns import refuse_twins
-from ..data.encoder import LEAST_SPREAD
 from ..data.files import read_table
+from ..data.moments import LEAST_SPREAD
 from ..data.partitions import held_out_by
 from ..models import Model, save
 from ..models.store import MODEL
@@ -247,7 +247,7 @@ def plan_fit(settings: Mapping[str, Any], folder: Path) -> PlannedFit:
     for column in names_of(target):
         check_target(goal, column, table[column])
     columns = target if isinstance(target, str) else tuple(target)
-    coding = Coding(tuple(wanted.categories), wanted.reference, wanted.missing)
+    coding = wanted.coding
     selection = Selection(wanted.folds, wanted.choose)
     told = (goal, columns, wanted.groups, wanted.weights, wanted.exposure, wanted.options)
     least = read_least_rows(goal, wanted.least_rows)

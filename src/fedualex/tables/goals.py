@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..algorithms import Method
+from ..data import Coding
 from ..data.columns import CellError, code_of
 from ..data.encoder import MEAN as FILLED, MISSING
 from ..problems import (
@@ -364,6 +365,10 @@ class FitSettings:
     """For a column of categories, the one that the others are compared with."""
     least_rows: int = LEAST_ROWS
     """Groups of fewer rows are one group together; 0 merges none."""
+    smooth: Sequence[str] = ()
+    """Columns of numbers whose effects may bend."""
+    interact: Sequence[tuple[str, str]] = ()
+    """Pairs of columns whose products are features."""
     missing: str = FILLED
     holdout: float = 0.2
     rounds: int = 1000
@@ -378,6 +383,11 @@ class FitSettings:
     site_intercepts: bool | None = None
     """Of the table of effects. None: where it is said whose a row is."""
     options: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def coding(self) -> Coding:
+        """How columns become features."""
+        return Coding(tuple(self.categories), self.reference, self.missing, tuple(self.smooth), tuple(self.interact))
 
 
 FIT_KEYS = (*(one.name for one in fields(FitSettings) if one.name != "options"), *OPTIONS)
@@ -395,6 +405,7 @@ def read_fit(given: Mapping[str, Any], beside: Sequence[str]) -> FitSettings:
     target, goal = given["target"], given.get("goal")
     chosen = {key: given[key] for key in FIT_KEYS if given.get(key) is not None}
     chosen["reference"] = _reference(chosen.get("reference", {}))
+    chosen["interact"] = _pairs(chosen.get("interact", []))
     _check_coding(chosen)
     options = {key: chosen.pop(key) for key in OPTIONS if key in chosen}
     found = FitSettings(**{**chosen, "target": target_of(goal, target), "options": options})
@@ -430,10 +441,26 @@ def _reference(given: object) -> dict[str, str]:
     return {str(name): code_of(level) if not isinstance(level, str) else level for name, level in given.items()}
 
 
+def _pairs(given: object) -> tuple[tuple[str, str], ...]:
+    """Pairs of columns, each written as one text or as a list of two."""
+    found = list[tuple[str, ...]]()
+    for one in given if isinstance(given, list | tuple) else [given]:
+        pair = tuple(one.split(":")) if isinstance(one, str) else tuple(one) if isinstance(one, list | tuple) else ()
+        if len(pair) != 2 or not all(isinstance(name, str) and name for name in pair) or pair[0] == pair[1]:
+            raise ConfigurationError(f'interact must be pairs of two columns such as ["dose:sex"], got {short(given)}')
+        if {*pair} in map(set, found):
+            raise ConfigurationError(f"interact must name every pair once, got {short(given)}")
+        found.append(pair)
+    return tuple((one, other) for one, other in found)
+
+
 def _check_coding(chosen: Mapping[str, Any]) -> None:
-    names = chosen.get("categories", [])
-    if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
-        raise ConfigurationError(f'categories must be a list of columns such as ["thal"], got {short(names)}')
+    for key, like in (("categories", "thal"), ("smooth", "age")):
+        names = chosen.get(key, [])
+        if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
+            raise ConfigurationError(f'{key} must be a list of columns such as ["{like}"], got {short(names)}')
+        if len(set(names)) < len(names):
+            raise ConfigurationError(f"{key} must name every column once, got {short(names)}")
     if (how := chosen.get("missing", FILLED)) not in MISSING:
         raise ConfigurationError(f"missing must be one of {', '.join(MISSING)}, got {short(how)}")
     if not isinstance(key := chosen.get("id", ""), str):

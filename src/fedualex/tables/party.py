@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from ..compiling import double
 from ..data import Encoder, Table
+from ..data.curves import FEWEST_IN_BIN
 from ..inference.hazards import summarize_hazards
 from ..inference.sums import Design, summarize_effects
 from ..problems import Problem
@@ -27,10 +28,19 @@ class Party:
     """Party number `client` with the rows that it trains on. A table is encoded once.
 
     name: what others call it. places: where its rows stand among all of its rows, held-out ones counted. By these, or
-    by its id if it has one, a row stays in its fold when others are appended.
+    by its id if it has one, a row stays in its fold when others are appended. fewest: rows of a bin of its histograms.
     """
 
-    def __init__(self, recipe: TableRecipe, client: int, trained: Table, name: str = "", places: object = None):
+    def __init__(
+        self,
+        recipe: TableRecipe,
+        client: int,
+        trained: Table,
+        name: str = "",
+        places: object = None,
+        fewest: int = FEWEST_IN_BIN,
+    ):
+        self.fewest = fewest
         self.recipe, self.client, self.trained, self.name = recipe, client, trained, name
         self.places = np.arange(trained.rows) if places is None else places
         self._rows: Rows | None = None
@@ -40,7 +50,7 @@ class Party:
         """Its next summary."""
         recipe = self.recipe
         if len(known) < Encoder.exchanges:
-            return recipe.summarize_columns(self.trained, known)
+            return recipe.summarize_columns(self.trained, known, self.fewest)
         own, before = recipe.recipe(known), recipe.own_known(known)
         summarize = own.summarize if len(before) < own.exchanges else own.smoothness
         return summarize(self.rows(known), before, self.client)
@@ -48,7 +58,7 @@ class Party:
     def differences(self, known: Sequence[Known]) -> dict[str, list[str]]:
         """The columns of its features that differ from those of all others by more than parties do, by kind."""
         recipe = self.recipe
-        own = [recipe.summarize_columns(self.trained, known[:k]) for k in range(Encoder.exchanges)]
+        own = [recipe.summarize_columns(self.trained, known[:k], self.fewest) for k in range(Encoder.exchanges)]
         return recipe.find_differences(self.trained, own, known)
 
     def rows(self, known: Sequence[Known]) -> Rows:

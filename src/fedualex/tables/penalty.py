@@ -64,8 +64,9 @@ def choose_penalty(
         for name in recipe.penalties:
             own = recipe.with_penalty(name).recipe(known)
             rule: Rule = "best" if recipe.selection.takes_best(name) else "one-standard-error"
-            found = search(own, members, name=name, rule=rule, sum_error=sum_error, announce=announce)
-            curves.append(found.curve)
+            kind = name if name == "l2" else ""
+            found = search(own, members, name=kind, rule=rule, sum_error=sum_error, announce=announce)
+            curves.append(replace(found.curve, name=name))
     except FoldsError as error:
         if any(name in recipe.options for name in recipe.penalties):
             raise
@@ -133,7 +134,12 @@ def range_of_path(recipe: TableRecipe, known: Sequence[Known]) -> tuple[float, f
     Of mean losses of classes it does: at no weights and the best constant the slope is that of the sums of each class.
     """
     sums: Known = {name: value for own in recipe.own_known(known) for name, value in own.items()}
-    if GOALS[recipe.goal].structure is not MEAN or "class_rows" not in sums or recipe.penalties != ("l1",):
+    if (
+        GOALS[recipe.goal].structure is not MEAN
+        or "class_rows" not in sums
+        or recipe.penalties != ("l1",)
+        or recipe.groups_curves
+    ):
         return None
     masses, rows = np.asarray(sums["class_mass"]), np.asarray(sums["class_rows"])
     slope = np.abs(rows - np.outer(masses / masses.sum(), rows.sum(axis=0))) / masses.sum()

@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..data import Coding, Encoder, Standardizer, Table
-from ..data.columns import complete_rows, naming_rows, refuse_odd_cells, refuse_twins
+from ..data.columns import column_of_kind, complete_rows, naming_rows, plain_column, refuse_odd_cells, refuse_twins
+from ..data.curves import FEWEST_IN_BIN
 from ..data.differences import find_differences
 from ..data.encoder import CATEGORIES, DROP, MEAN, PLAIN, known_holes
 from ..models import Answers, Model
@@ -29,6 +30,7 @@ from .goals import (
     OPTIONS,
     TIMED,
     WORST,
+    WORST_HAZARD,
     Goal,
     Selection,
     are_merged,
@@ -128,10 +130,13 @@ class TableRecipe:
         """Whether the dual variable weighs the parties, as where they are the groups of a worst-case loss."""
         return weighs_clients(self.goal, self.groups is not None)
 
-    def summarize_columns(self, table: Table, known: Sequence[Known]) -> Summary:
-        """At one party: what its columns and its target hold, in the first exchanges, before there are features."""
+    def summarize_columns(self, table: Table, known: Sequence[Known], fewest: int = FEWEST_IN_BIN) -> Summary:
+        """At one party: what its columns and its target hold, in the first exchanges, before there are features.
+
+        fewest: rows of a bin of its histograms at least.
+        """
         labels, weight = self.labels(table), self._row_weights(table)
-        columns = Encoder.summarize(self._features(table), known, weight, self.coding)
+        columns = Encoder.summarize(self._features(table), known, weight, self.coding, fewest)
         if not known:
             columns = _with(columns, sums={ROWS: np.asarray(float(len(labels)))})
             if self.coding.missing == DROP:
@@ -203,8 +208,16 @@ class TableRecipe:
             arguments = with_held_weights(arguments)
         if self.weighs_parties:
             grouped["merged"] = tuple(self.merged_groups(known).tolist())
+        if arguments.get("l1") and self.groups_curves:
+            together = tuple(self.encoder(known).together.tolist())
+            arguments = {**arguments, "l1": 0.0, "group": arguments["l1"], "groups": together}
         domain = {"radius": 1.0} if self.unpenalized else {}  # any will do: no loss depends on it
         return self._goal.make_recipe({**arguments, **grouped, **domain})
+
+    @property
+    def groups_curves(self) -> bool:
+        """Whether l1 is of the norm of all columns of a curve, so that they vanish together."""
+        return bool(self.coding.smooth) and self._goal.structure in (MEAN_LOSS, HAZARD, WORST_HAZARD)
 
     def settings(self, known: Sequence[Known]) -> dict[str, Any]:
         """Goal, columns and every option with its value, as a run folder keeps them for `read_recipe`."""
@@ -312,15 +325,21 @@ class TableRecipe:
 
     def check_columns(self, table: Table, owners: Sequence[Any] | None = None) -> None:
         """At whoever has a whole table: refuse it by column, row and value. owners: whose each row is, by name."""
-        features = self._features(table)
-        for key, names in (("categories", self.coding.categories), ("reference", self.coding.reference)):
+        features, coding = self._features(table), self.coding
+        both = tuple(name for pair in coding.interact for name in pair)
+        named = {"categories": coding.categories, "reference": coding.reference}
+        for key, names in {**named, "smooth": coding.smooth, "interact": both}.items():
             for name in names:
                 if name in self.beside:
                     raise ConfigurationError(f"{key} must name features, got {name!r}")
                 if name not in features:
                     raise ConfigurationError(f"{key}: {table.source} has no column {name!r}; {hint(name, features)}")
         with naming_rows(table, self.id, owners):
-            refuse_odd_cells(features, self.coding.categories)
+            refuse_odd_cells(features, coding.categories)
+            for name in coding.smooth:
+                if name in coding.categories:
+                    raise ConfigurationError(f"smooth: the column {name!r} is one of categories, and has no curve")
+                column_of_kind(name, plain_column(name, features[name]), text=False)
             if self.reading.timed:
                 for kind, name in zip(TIMED, names_of(self.target), strict=True):
                     check_time(kind, name, table[name])
@@ -352,6 +371,7 @@ class TableRecipe:
             counts = zip(parties, known[0][DROPPED].tolist(), strict=True)
             lost = ", ".join(f"{name} {count:.0f}" for name, count in counts if count)
             said.append(f"Rows with missing values were left out: {lost or 'none'}.")
+        said += [f"Columns whose effects may bend, at {_knots_of(encoder)}."] if encoder.curves else []
         if encoder.standardizer is not None:
             still = [n for n, d in zip(encoder.numbers, encoder.standardizer.deviation, strict=True) if d == 0]
             said += [f"Columns that do not vary have no coefficient: {', '.join(still)}."] if still else []
@@ -411,14 +431,27 @@ def _some(names: Sequence[str]) -> str:
 
 def plain_coding(coding: Coding) -> dict[str, Any]:
     """How columns are coded, as files keep it."""
-    return {"categories": list(coding.categories), "reference": dict(coding.reference), "missing": coding.missing}
+    told = {"categories": list(coding.categories), "reference": dict(coding.reference), "missing": coding.missing}
+    return {**told, "smooth": list(coding.smooth), "interact": list(map(list, coding.interact))}
+
+
+def _knots_of(encoder: Encoder) -> str:
+    """The knots of every curve."""
+    each = ((name, ", ".join(f"{knot:.4g}" for knot in encoder.knots(name).tolist())) for name in encoder.curves)
+    return "; ".join(f"the knots of {name}: {knots}" for name, knots in each)
 
 
 def read_recipe(settings: Mapping[str, Any], smooth: bool = False) -> TableRecipe:
     """The recipe of settings that a run folder or the folder of a deployment keeps. smooth: as of `TableRecipe`."""
     target = settings["target"] if isinstance(settings["target"], str) else tuple(settings["target"])
     options = {key: settings[key] for key in OPTIONS if settings.get(key) is not None}
-    coding = Coding(tuple(settings.get("categories", ())), settings.get("reference", {}), settings.get("missing", MEAN))
+    coding = Coding(
+        tuple(settings.get("categories", ())),
+        settings.get("reference", {}),
+        settings.get("missing", MEAN),
+        tuple(settings.get("smooth", ())),
+        tuple((one, other) for one, other in settings.get("interact", ())),
+    )
     selection = Selection(**{one.name: settings[one.name] for one in fields(Selection) if one.name in settings})
     beside = {"groups": settings["groups"], "weights": settings["weights"]}
     beside |= {"exposure": settings.get("exposure"), "id": settings.get("id")}

@@ -170,7 +170,7 @@ def _beside(model: Model, recipe: TableRecipe, known: Sequence[Known]) -> Model 
 def _differs_in_numbers(model: Model, own: Model) -> bool:
     """Whether all but weights and bias is the same."""
     (said, numbers), (same, others) = to_parts(model), to_parts(own)
-    fixed = ("target", "answers", "numbers", "categories", "codes", "indicators", "missing")
+    fixed = ("target", "answers", "numbers", "categories", "codes", "indicators", "missing", "curves", "products")
     return {key: said[key] for key in fixed} == {key: same[key] for key in fixed} and all(
         np.array_equal(numbers[name], others[name]) for name in others if name not in ("weights", "bias")
     )

@@ -30,6 +30,7 @@ from ...tables.goals import (
     weighs_clients,
 )
 from ...tables.rates import check_wanted_rate
+from ...tables.recipe import plain_coding
 from ...validation import one_of, short
 from ..party import SERVER, Layout
 from ..secure.sums import FEWEST, OFF
@@ -87,7 +88,7 @@ def plan_deployment(
     check_options(goal, wanted.options)
     told = {key: getattr(wanted, key) for key in PLAIN_KEYS}
     told["least_rows"] = read_least_rows(goal, wanted.least_rows)
-    told |= {"categories": list(wanted.categories), "reference": dict(wanted.reference)}
+    told |= plain_coding(wanted.coding)
     told |= asdict(Selection(wanted.folds, wanted.choose)) if penalties_to_choose(goal, wanted.options) else {}
     if told.get("folds") == SITES and {**RUN_DEFAULTS, **run}["secure_sums"] != OFF and len(sites) >= FEWEST:
         raise ConfigurationError(

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from ...compiling import double
 from ...data import Encoder, Table
 from ...data.columns import holes, is_text, plain_column
+from ...data.curves import FEWEST_IN_BIN
 from ...data.encoder import INDICATOR
 from ...data.files import read_table
 from ...data.partitions import held_out_by
@@ -277,7 +278,8 @@ class TableSite:
         self.calibrates = settings["problem"].get("rate") is not None
         self.table = read_own_table(party, self.recipe, self.holdout, policy.least_category)
         self.least_held_out = policy.least_held_out
-        self.answers = Party(self.recipe, self.client, self.table.trained, self.name, self.table.places)
+        fewest = max(FEWEST_IN_BIN, policy.least_category or 0)
+        self.answers = Party(self.recipe, self.client, self.table.trained, self.name, self.table.places, fewest)
         self._site: Site | None = None
         self._told: dict[str, list[Known]] = {}
         self._settled: FoldedRows | None = None
