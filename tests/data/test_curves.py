@@ -127,8 +127,8 @@ def test_clients_find_the_curve_of_all_rows_up_to_bins_of_few():
 
 def test_a_curve_is_what_it_says():
     assert Curve((0.0, 1.0, 2.0), ((0.0,), (0.0,), (1.0,))).size == 1
+    notes = {**table(), "note": [f"text {i}" for i in range(300)]}
     with pytest.raises(ValueError, match="interact: the column 'note' takes no part"):
-        notes = {**table(), "note": [f"text {i}" for i in range(300)]}
         Encoder.fit(notes, coding=Coding(interact=(("age", "note"),)))
     with pytest.raises(ValueError, match="smooth: the column 'sex' must hold numbers"):
         Encoder.fit(table(), coding=Coding(smooth=("sex",)))
