@@ -17,9 +17,11 @@ from .regressors import (
     FederatedGroupLasso,
     FederatedLasso,
     FederatedMultiTask,
+    FederatedPoissonRegression,
     FederatedRegressor,
     FederatedRobustRegression,
 )
+from .survival import FederatedCoxRegression
 
 __all__ = [
     "AbstractFederated",
@@ -27,10 +29,12 @@ __all__ = [
     "AgnosticRegressor",
     "FederatedAUCClassifier",
     "FederatedClassifier",
+    "FederatedCoxRegression",
     "FederatedGroupLasso",
     "FederatedLasso",
     "FederatedLogisticRegression",
     "FederatedMultiTask",
+    "FederatedPoissonRegression",
     "FederatedRegressor",
     "FederatedRobustRegression",
     "NeymanPearsonClassifier",

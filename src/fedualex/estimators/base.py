@@ -163,6 +163,8 @@ class AbstractFederated(BaseEstimator):  # type: ignore[misc]
 
     centers: ClassVar[bool] = False
     """Whether `_problem` takes center=, the row to take off in the loss, as sparse rows need it."""
+    shifts: ClassVar[bool] = True
+    """Whether the problem is the same for targets that are numbers less one of them, and over one."""
     penalized: ClassVar[str] = ""
     """The penalty that held-out rows choose if it is "auto"; empty where they cannot."""
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,6 +58,7 @@ class Chooses(Protocol):
     """An estimator whose penalty held-out rows can choose."""
 
     folds: Folds
+    shifts: ClassVar[bool]
 
     def _recipe(self, at: Setting) -> AbstractRecipe: ...
 
@@ -70,7 +71,7 @@ def choose_penalty(estimator: Chooses, parts: Sequence[Rows], names: Sequence[st
     rows, folds = sum(len(own.y) for own in parts), estimator.folds
     if isinstance(folds, int) and rows < folds:
         raise ValueError(f"{name}={AUTO!r} takes a row for each of {folds} folds, got n_samples={rows}")
-    unit = spread_of(parts)
+    unit = spread_of(parts) if estimator.shifts else 1.0
     recipe = estimator._recipe(at._replace(value=ANY, unit=unit))
     parts = [rows._replace(y=rows.y / unit) for rows in parts] if unit != 1 else parts
     if why := why_no_curvature(recipe.problem(gather(recipe, parts), "elsewhere"), of_all=True):

@@ -1,4 +1,4 @@
-"""Regressors: sparse, of low rank, robust."""
+"""Regressors: sparse, of counts, of low rank, robust."""
 
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
@@ -6,11 +6,13 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
+from sklearn.metrics import d2_tweedie_score
 from sklearn.utils.validation import check_is_fitted
 
 from ..accepted import Column, Folds, Matrix, Number, Penalty, Switch
 from ..data import Standardizer
 from ..problems import AbstractProblem, AbstractRecipe, LowRankRecipe, SparseGlmRecipe, robust_regression, split_rows
+from ..problems.families.counts import Poisson
 from ..problems.rows import features
 from ..validation import nonnegative, plain_array, positive, short
 from .base import AbstractFederated, Scale, by_client, check_data, drop_weightless_rows
@@ -58,7 +60,7 @@ class FederatedRegressor(RegressorMixin, AbstractFederated):  # type: ignore[mis
         rows = {name: None if column is None else column[order] for name, column in rows.items()}
         rows |= {"center": scale.center} if self.centers else {}
         shift = Standardizer.fit(y.reshape(len(y), -1), clients, weight).mean
-        shift = (shift if self.fit_intercept else np.zeros_like(shift)).reshape(y.shape[1:])
+        shift = (shift if self.fit_intercept and self.shifts else np.zeros_like(shift)).reshape(y.shape[1:])
         problem = self._problem(scale.rows(X, order), (y - shift)[order], size=scale.size, **rows)
         x = (z := self._solve(problem)).x
         weights = np.asarray(x["weights"] / scale.size).reshape(-1, *y.shape[1:]).T
@@ -143,6 +145,58 @@ class FederatedGroupLasso(EffectsMixin, FederatedRegressor):
         groups = range(self.n_features_in_) if self.groups is None else self.groups
         own = {"intercept": self.fit_intercept, "center": at.center, "radius": at.radius(self.radius)}
         return SparseGlmRecipe("squared", group=at.penalty(positive("alpha", at.value)), groups=groups, **own)
+
+
+# Regression of counts.
+
+
+@dataclass(eq=False, repr=False)
+class FederatedPoissonRegression(EffectsMixin, FederatedRegressor):
+    """min_{w, b} mean (exp(s) - y s + y log y - y) + l1 ||w||_1 + l2/2 ||w||^2, s = <w, row> + b: half the deviance.
+
+    With l1 = 0 as scikit-learn's PoissonRegressor(alpha=l2). `predict` gives the mean exp(s), `score` D^2, the share of
+    the deviance that is explained. Counts over exposures are rates y whose sample_weight is the exposure.
+    radius: None, or a bound of ||w||_2. coef_, intercept_: w and b. For all else see `AbstractFederated`.
+    fit_intercept: whether there is a b; it is 0 otherwise. l1 = l2 = 0 is the model without penalty, and run_ is None.
+    `summary`, `conf_int`, `coef_std_`: see `EffectsMixin`.
+    """
+
+    centers: ClassVar[bool] = True
+    penalized: ClassVar[str] = "l1"
+    shifts: ClassVar[bool] = False
+
+    l1: Penalty = 0.01
+    l2: Number = 0.0
+    _: KW_ONLY
+    fit_intercept: Switch = True
+    radius: Number | None = None
+    folds: Folds = 5
+    tol: Number = 1e-4
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.positive_only = True
+        return tags
+
+    def _checked(self, X: object, y: object) -> Any:
+        found, target = super()._checked(X, y)
+        return found, Poisson().column(target, len(target))
+
+    def _recipe(self, at: Setting) -> AbstractRecipe:
+        bounded = at.penalties(self.l2, self.radius, unbounded=True)
+        return SparseGlmRecipe("poisson", intercept=self.fit_intercept, center=at.center, **bounded)
+
+    @property
+    def _has_no_penalty(self) -> bool:
+        return bool(self.l1_ == 0 and self.l2 == 0 and self.radius is None)
+
+    def predict(self, X: Matrix) -> NDArray[Any]:
+        """exp(<w, row> + b) for each row: the count that is expected."""
+        return np.asarray(np.exp(super().predict(X)))
+
+    def score(self, X: Matrix, y: Column, sample_weight: Column | None = None) -> float:
+        """D^2: 1 less the deviance over that of the mean."""
+        return float(d2_tweedie_score(y, self.predict(X), sample_weight=sample_weight, power=1))
 
 
 # Regression of several targets that share few directions.
