@@ -49,12 +49,12 @@ class FederatedCoxRegression(RegressorMixin, AbstractFederated):  # type: ignore
         self, X: Matrix, y: Column, clients: Column | None = None, sample_weight: Column | None = None
     ) -> "FederatedCoxRegression":
         """Fit to rows X with times and events y; clients: whose row it is; sample_weight: how much it counts."""
-        X, y = self._checked(X, y)
-        X, y, rows = drop_weightless_rows(X, y, sample_weight, clients=clients)
+        checked, pairs = self._checked(X, y)
+        kept, pairs, rows = drop_weightless_rows(checked, pairs, sample_weight, clients=clients)
         owners, weight = rows["clients"], rows["sample_weight"]
-        scale, order = Scale(X, owners, True, weight), by_client(owners, len(y))
+        scale, order = Scale(kept, owners, True, weight), by_client(owners, len(pairs))
         owners, weight = (None if column is None else column[order] for column in (owners, weight))
-        parts = split_rows(features(scale.rows(X, order)), y[order], owners, weight)
+        parts = split_rows(features(scale.rows(kept, order)), pairs[order], owners, weight)
         problem = self._assembled(parts, owners, Setting(self.l1, scale.size))
         weights = np.asarray(self._solve(problem).x["weights"])
         self._keep_model(scale.mean, weights / scale.size, 0.0)

@@ -5,27 +5,24 @@ says why it is not there.
 """
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ..display import apart, escaped, rounded_up
-from ..inference.table import shown_rows, unit_text
+from ..display import escaped, rounded_up
 from ..models import Model
 from ..problems.readings import NEUTRAL, OF, SMALLER_IS_BETTER
 from ..storage import Json
 from . import charts
 from .charts import Axis
-from .numbers import chance_text, coefficient_text, estimate_texts, number_text, ratio_texts
+from .effects import curves_part, effects_part
+from .numbers import estimate_texts, number_text
+from .parts import PERCENT, bullets, count, ended, fold, paragraph, part_of, scrolled, section
 
-MOST_EFFECTS, MOST_CLIENTS, MOST_CURVES = 40, 20, 12
-"""How many effects have a row in the forest plot, how many clients are shown before the fold, and how many clients may
-be for their curves to be unfolded."""
+MOST_CLIENTS, MOST_CURVES = 20, 12
+"""How many clients are shown before the fold, and how many there may be for their curves to be unfolded."""
 NAMES = {"auc": "AUC", "c-index": "C-index", "r2": "R²", "mae": "mean absolute error", "mse": "mean squared error"}
 MAIN, SERVED = ("auc", "c-index", "r2", "accuracy", "mae", "loss"), ("loss", "auc", "c-index", "mae", "r2", "accuracy")
 """The measure of the first sentence, and that by which clients are compared: the first of these that there is."""
-PERCENT = 95
-"""Of the intervals of measures, unless they say otherwise."""
-PROVED = "Proved: of the best penalized coefficients on these rows, whose sign is sure, and which are zero."
 CALIBRATED = (
     "Risks that are right have the intercept 0 and the slope 1; a slope below 1 says that they are too extreme."
 )
@@ -44,37 +41,6 @@ def committee_section(model: Model) -> str:
         settings_part,
     )
     return "\n".join(filter(None, (part(model) for part in parts)))
-
-
-def _section(name: str, title: str, body: str) -> str:
-    return f'<section class="committee {name}" aria-labelledby="{name}"><h2 id="{name}">{title}</h2>{body}</section>'
-
-
-def _paragraph(text: str, kind: str = "") -> str:
-    return f'<p class="{kind}">{escaped(text)}</p>' if kind else f"<p>{escaped(text)}</p>"
-
-
-def _list(texts: Iterable[Any]) -> str:
-    return "<ul>" + "".join(f"<li>{escaped(str(text))}</li>" for text in texts) + "</ul>"
-
-
-def _fold(summary: str, body: str, is_open: bool = False) -> str:
-    return f"<details{' open' if is_open else ''}><summary>{escaped(summary)}</summary>{body}</details>"
-
-
-def _ended(text: str) -> str:
-    """A sentence with its full stop."""
-    return text if text.endswith((".", "!", "?")) else f"{text}."
-
-
-def _count(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
-
-
-def _part(model: Model, name: str) -> Json:
-    """A part of what is kept of the training; an empty one where there is none."""
-    found = model.training.get(name)
-    return dict(found) if isinstance(found, Mapping) else {}
 
 
 # The first sentence.
@@ -102,26 +68,26 @@ def _predicts(model: Model) -> str:
 
 
 def _from_rows(model: Model) -> str:
-    rows, clients = model.training.get("rows"), _part(model, "clients")
+    rows, clients = model.training.get("rows"), part_of(model, "clients")
     if rows is None:
         return ""
-    return f", from {_count(rows, 'row')}" + (f" of {_count(len(clients), 'client')}" if clients else "")
+    return f", from {count(rows, 'row')}" + (f" of {count(len(clients), 'client')}" if clients else "")
 
 
 def _how_good(model: Model) -> str:
-    held = _part(model, "held_out")
+    held = part_of(model, "held_out")
     overall = held.get("overall") or {}
     name = _first_measure(MAIN, overall)
     if not name:
         return "Nothing was measured on held-out rows."
     value, interval = estimate_texts(overall[name], _ends(held, name))
     interval = f" ({_percent(held)}% interval {interval})" if interval else ""
-    return f"On {_count(held['rows'], 'row')} that took no part in the fit, its {_name(name)} is {value}{interval}."
+    return f"On {count(held['rows'], 'row')} that took no part in the fit, its {_name(name)} is {value}{interval}."
 
 
 def _penalty(model: Model) -> str:
-    sentence = str(_part(model, "penalty").get("sentence") or "").partition(";")[0]  # the rest is below
-    return f"Penalty: {_ended(sentence)}" if sentence else ""
+    sentence = str(part_of(model, "penalty").get("sentence") or "").partition(";")[0]  # the rest is below
+    return f"Penalty: {ended(sentence)}" if sentence else ""
 
 
 def _first_measure(wanted: Sequence[str], values: Json) -> str:
@@ -146,233 +112,30 @@ def _ends(held: Json, measure: str, client: str | None = None) -> Sequence[float
     return (own or {}).get(measure)
 
 
-# Effects: a table whose last column is the forest plot.
-
-
-def effects_part(model: Model) -> str:
-    """Effects with intervals, or the model's coefficients and why they have none."""
-    effects = _part(model, "effects")
-    if not effects.get("rows"):
-        reason = effects.get("refused") or "This model was kept without estimates that have intervals."
-        body = _paragraph(f"There are no intervals. {_ended(str(reason))}", "note") + _coefficients(model)
-        return _section("effects", "Effects", body)
-    rows = shown_rows(effects)
-    columns = {*model.encoder.features, *(f"{name}={level}" for name, level in model.encoder.contrasts)}
-    columns |= {*_knots_of(model)}
-    shown = [row for row in rows if row["name"] in columns and row["estimate"] is not None]
-    chosen = sorted(shown, key=lambda row: -abs(row["z"] or 0.0))[:MOST_EFFECTS]
-    names = {row["name"] for row in chosen}
-    first = [row for row in rows if row["name"] in names]
-    axis, body = _effects_axis(effects, first), _legend(model, effects)
-    if len(shown) <= MOST_EFFECTS:
-        body += _effects_table(model, effects, rows, axis, names)
-    else:
-        rest = [row for row in rows if row["name"] not in names]
-        body += _effects_table(model, effects, first, axis, names)
-        body += _paragraph(
-            f"The plot shows the {MOST_EFFECTS} effects of {len(shown)} that are largest beside their errors "
-            f"({'t' if effects.get('degrees') is not None else 'z'}).",
-            "note",
-        )
-        body += _fold(f"The other {len(rest)}", _effects_table(model, effects, rest, None))
-    words = [*(effects.get("words") or ()), *([PROVED] if _tells_of_penalized(effects) else [])]
-    return _section("effects", "Effects", body + _list(words))
-
-
-def _is_ratio(effects: Json) -> bool:
-    return effects.get("effect") not in ("", "difference", None)
-
-
-def _effect_name(effects: Json) -> str:
-    return effects.get("effect") or "coefficient"
-
-
-def _legend(model: Model, effects: Json) -> str:
-    neutral = "1, where there is no effect" if _is_ratio(effects) else "0, where there is no effect"
-    scale = " The scale is logarithmic." if _is_ratio(effects) else ""
-    penalized = "exp of the penalized coefficient" if _is_ratio(effects) else "the penalized coefficient"
-    labels = model.classes.tolist()
-    on = f" of {model.target} = {labels[1]}" if len(labels) == 2 else ""
-    key = {
-        "square": f"{_effect_name(effects)}{on}, with its {_effects_percent(effects)}% interval",
-        "hollow": penalized,
-    }
-    marks = "".join(f'<span><i class="key {kind}"></i>{escaped(text)}</span>' for kind, text in key.items())
-    return f'<p class="keys">{marks}<span>The upright line is at {neutral}.{scale}</span></p>'
-
-
-def _effects_percent(effects: Json) -> str:
-    return f"{100 * effects.get('confidence', PERCENT / 100):g}"
-
-
-def _effects_axis(effects: Json, rows: Sequence[Json]) -> Axis | None:
-    """Wide enough for all estimates; intervals that are much longer than the others go beyond it."""
-    if not rows:
-        return None
-    values = [abs(row[name]) for row in rows for name in ("estimate", "penalized") if row[name] is not None]
-    ends = sorted(abs(row[name]) for row in rows for name in ("lower", "upper") if row[name] is not None)
-    largest, usual = max(ends, default=1.0), max(1.2 * max(values), 4 * ends[len(ends) // 2] if ends else 0.0)
-    reach = largest if largest <= 1.5 * usual else usual
-    numbers = [row[name] for row in rows for name in ("lower", "upper", "penalized") if row[name] is not None]
-    low, high = (min(max(limit, -reach), reach) for limit in (min(0.0, *numbers), max(0.0, *numbers)))
-    room = 0.04 * ((high - low) or 1.0)
-    return (charts.log_axis if _is_ratio(effects) else charts.linear_axis)(low - room, high + room)
-
-
-def _effects_table(
-    model: Model, effects: Json, rows: Sequence[Json], axis: Axis | None, plotted: Collection[str] = ()
-) -> str:
-    """plotted: the names of those that are in the plot."""
-    percent, effect = _effects_percent(effects), _effect_name(effects)
-    proved = ["proved"] if _tells_of_penalized(effects) else []
-    names = ["", "penalized coefficient", *proved, effect, f"{percent}% interval", "p", *([""] if axis else [])]
-    head = "".join(f'<th scope="col" class="{"number" if name else ""}">{escaped(name)}</th>' for name in names)
-    levels = {f"{name}={c}": (name, c) for name, known in model.encoder.categories.items() for c in known}
-    levels |= _knots_of(model)
-    lines, group = [], None
-    for row in rows:
-        column, level = levels.get(row["name"], (None, row["name"]))
-        if column is not None and column != group:
-            lines.append(_group_row(column, row.get("reference"), len(names)))
-        group = column
-        level = f"{level} (per {unit_text(row['shown_per'])})" if row["shown_per"] != 1 else level
-        lines.append(_effect_row(effects, row, level, column is not None, axis, row["name"] in plotted))
-    foot = ""
-    if axis:
-        below = f'<td colspan="{len(names) - 1}"></td><td class="plotted">{charts.row_axis(axis)}</td>'
-        foot = f"<tfoot><tr>{below}</tr></tfoot>"
-    caption = f"<caption>{escaped(effect)} of each column, with intervals</caption>"
-    table = f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody>{foot}</table>"
-    return f'<div class="forest{"" if axis else " bare"}">{table}</div>'
-
-
-def _tells_of_penalized(effects: Json) -> bool:
-    return any(row["penalized_proved"] for row in effects["rows"])
-
-
-def _group_row(column: str, reference: str | None, width: int) -> str:
-    against = f' <span class="muted">against {escaped(reference)}</span>' if reference else ""
-    return f'<tr class="group"><th scope="rowgroup" colspan="{width}">{escaped(column)}{against}</th></tr>'
-
-
-def _effect_row(effects: Json, row: Json, name: str, is_level: bool, axis: Axis | None, is_plotted: bool) -> str:
-    if row["estimate"] is None:
-        value, interval, chance = "dropped", "", ""
-    else:
-        if _is_ratio(effects):
-            value, interval = ratio_texts(row["ratio"], row["ratio_lower"], row["ratio_upper"])
-        else:
-            value, interval = estimate_texts(row["estimate"], (row["lower"], row["upper"]))
-        chance = chance_text(row["p"])
-    cells = [("penalized coefficient", coefficient_text(row["penalized"], row["penalized_bound"]))]
-    cells += [("proved", row["penalized_proved"])] if _tells_of_penalized(effects) else []
-    cells += [(_effect_name(effects), value), ("interval", interval), ("p", chance)]
-    numbers = "".join(f'<td class="number" data-label="{escaped(key)}">{escaped(text)}</td>' for key, text in cells)
-    drawn = _effect_picture(effects, row, axis, value, interval) if axis and is_plotted else ""
-    plotted = f'<td class="plotted">{drawn}</td>' if axis else ""
-    kind = ' class="level"' if is_level else ""
-    return f'<tr><th scope="row"{kind}>{escaped(name)}</th>{numbers}{plotted}</tr>'
-
-
-def _effect_picture(effects: Json, row: Json, axis: Axis, value: str, interval: str) -> str:
-    body, title = "", f"{row['name']}: {_effect_name(effects)} {value}, {interval}"
-    if row["lower"] is not None and row["upper"] is not None:
-        body += charts.whisker(axis, row["lower"], row["upper"], 50, "first")
-    body += charts.mark(charts.SQUARE, axis.place(row["estimate"]), 50, "full first", title)
-    if row["penalized"] is not None:
-        body += charts.dot(axis.place(row["penalized"]), 50, "hollow second", 4.5)
-    return charts.row_picture(title, axis, body, 0.0)
-
-
-def _coefficients(model: Model) -> str:
-    """What each feature adds, where nothing else is known of it."""
-    used = [one for one in model.coefficients if one.size > 0]
-    zeros = len(model.encoder.features) - len(used)
-    scores = [str(label) for label in (model.classes.tolist() or model.targets)] if model.weights.ndim > 1 else [""]
-    head = "".join(
-        f'<th scope="col" class="number">{escaped(f"{word} {score}".strip())}</th>'
-        for word in ("per unit", "per deviation")
-        for score in scores
-    )
-
-    def table(some: Sequence[Any]) -> str:
-        lines = []
-        for one in some:
-            cells = "".join(f'<td class="number">{number_text(x)}</td>' for x in (*one.per_unit, *one.per_deviation))
-            lines.append(f'<tr><th scope="row">{escaped(one.feature)}</th>{cells}</tr>')
-        return _scrolled("Coefficients", f"<tr><th></th>{head}</tr>", lines)
-
-    said = f"What each column adds to {model.adds_to}; {zeros} of {len(model.encoder.features)} columns add nothing."
-    rest = used[MOST_EFFECTS:]
-    return (
-        _paragraph(said)
-        + (table(used[:MOST_EFFECTS]) if used else "")
-        + (_fold(f"The other {len(rest)}", table(rest)) if rest else "")
-    )
-
-
-def _scrolled(name: str, head: str, lines: Sequence[str]) -> str:
-    table = f"<table><caption>{name}</caption><thead>{head}</thead><tbody>{''.join(lines)}</tbody></table>"
-    return f'<div class="scroll" tabindex="0" role="region" aria-label="{name}">{table}</div>'
-
-
-def _knots_of(model: Model) -> dict[str, tuple[str, str]]:
-    """For each knot of a column that bends, as effects name it: the column and the knot."""
-    each = ((name, apart(model.encoder.knots(name).tolist())) for name in model.encoder.curves)
-    return {f"{name}={knot}": (name, knot) for name, knots in each for knot in knots}
-
-
-# Effects that bend.
-
-
-def curves_part(model: Model) -> str:
-    """A chart of each effect that bends, with its band where there is one."""
-    if not model.encoder.curves or model.weights.ndim > 1:
-        return ""
-    effects, figures = _part(model, "effects"), list[str]()
-    for name in model.encoder.curves:
-        knots = model.encoder.knots(name).tolist()
-        band = (effects.get("curves") or {}).get(name) or {"at": model.encoder.curve_grid(name).tolist()}
-        against = apart(knots)[len(knots) // 2]
-        told = f"{name}, against {against}"
-        if (chance := band.get("bends")) is not None:
-            told += f"; p of a straight line: {chance_text(chance)}"
-        kind = _effect_name(effects) if band.get("estimate") else "added to the score"
-        drawn = charts.draw_effect(
-            band, model.curve(name, band["at"]).tolist(), knots, name, kind, _is_ratio(effects) and "estimate" in band
-        )
-        figures.append(f"<figure><figcaption>{escaped(told)}</figcaption>{drawn}</figure>")
-    key = {"estimate": "without penalty, with its band", "own": "the penalized model"}
-    marks = "".join(f'<span><i class="key {kind}"></i>{escaped(text)}</span>' for kind, text in key.items())
-    said = "Beyond the outer knots, which are marked on the axis, an effect is a straight line."
-    body = f'<p class="keys">{marks}</p><div class="pair">{"".join(figures)}</div>' + _paragraph(said, "small")
-    return _section("curves", "Effects that bend", body)
-
-
 # Held-out rows: discrimination and calibration, in all and of each client.
 
 
 def measures_part(model: Model) -> str:
     """Measures with intervals and their curves, in all and for each client."""
-    held = _part(model, "held_out")
+    held = part_of(model, "held_out")
     if not held.get("overall"):
-        body = _paragraph("No rows were held out of the fit, so nothing is known of how well this model does.", "note")
-        return _section("measures", "Discrimination and calibration", body)
+        body = paragraph("No rows were held out of the fit, so nothing is known of how well this model does.", "note")
+        return section("measures", "Discrimination and calibration", body)
     clients = held.get("clients") or {}
-    said = f"On {_count(held['rows'], 'row')} that took no part in the fit" + (
+    said = f"On {count(held['rows'], 'row')} that took no part in the fit" + (
         f", with {_percent(held)}% intervals." if held.get("intervals") else "."
     )
     if not clients:
         said += " Numbers are of all clients together: those of single clients were not revealed."
-    body = _paragraph(said) + _measures_tables(model, held) + _curves(held)
-    return _section("measures", "Discrimination and calibration", body)
+    body = paragraph(said) + _measures_tables(model, held) + _curves(held)
+    return section("measures", "Discrimination and calibration", body)
 
 
 def _measures_tables(model: Model, held: Json) -> str:
     clients = held.get("clients") or {}
     names = [name for name in held["overall"] if name != "rows"]
     calibration = held.get("calibration") or {}
-    trained = _part(model, "clients")
+    trained = part_of(model, "clients")
     parts = [("calibration intercept", "intercept"), ("calibration slope", "slope")] if calibration else []
     named = [f"share of {model.classes.tolist()[1]}" if name == "positives" else _name(name) for name in names]
     titles = ["rows trained on", "rows held out", *named, *(title for title, _ in parts)]
@@ -393,12 +156,10 @@ def _measures_tables(model: Model, held: Json) -> str:
         return f'<tr{kind}><th scope="row">{escaped(title)}</th>{"".join(cells)}</tr>'
 
     listed = list(clients) if len(clients) > 1 else []
-    body = _scrolled("Held-out rows", head, [line(client) for client in (None, *listed[:MOST_CLIENTS])])
+    body = scrolled("Held-out rows", head, [line(client) for client in (None, *listed[:MOST_CLIENTS])])
     if rest := listed[MOST_CLIENTS:]:
-        body += _fold(
-            f"The other {_count(len(rest), 'client')}", _scrolled("More clients", head, list(map(line, rest)))
-        )
-    body += _paragraph(CALIBRATED, "small") if parts else ""
+        body += fold(f"The other {count(len(rest), 'client')}", scrolled("More clients", head, list(map(line, rest))))
+    body += paragraph(CALIBRATED, "small") if parts else ""
     return body + _why_not_calibrated(calibration)
 
 
@@ -413,8 +174,8 @@ def _cell(value: str, interval: str) -> str:
 
 def _why_not_calibrated(calibration: Json) -> str:
     own = {"All clients": calibration.get("overall"), **(calibration.get("clients") or {})}
-    said = [f"{name}: {_ended(one['sentence'])}" for name, one in own.items() if one and one.get("sentence")]
-    return _list(said) if said else ""
+    said = [f"{name}: {ended(one['sentence'])}" for name, one in own.items() if one and one.get("sentence")]
+    return bullets(said) if said else ""
 
 
 def _curves(held: Json) -> str:
@@ -428,7 +189,7 @@ def _curves(held: Json) -> str:
     if not figures:
         return body
     grid = '<div class="sites">' + "".join(f"<div>{figure}</div>" for figure in figures) + "</div>"
-    return body + _fold("The curves of each client", grid, is_open=len(figures) <= MOST_CURVES)
+    return body + fold("The curves of each client", grid, is_open=len(figures) <= MOST_CURVES)
 
 
 def _pair(own: Json, others: Json, title: str, height: float) -> str:
@@ -450,19 +211,19 @@ def _pair(own: Json, others: Json, title: str, height: float) -> str:
 
 def path_part(model: Model) -> str:
     """What held-out rows said at every value of the penalty."""
-    penalty = _part(model, "penalty")
+    penalty = part_of(model, "penalty")
     if not penalty:
         return ""
     sentence = penalty.get("sentence") or f"{penalty.get('name')} = {number_text(penalty.get('value'))}"
-    body = _paragraph(_ended(sentence))
+    body = paragraph(ended(sentence))
     curve = penalty.get("curve")
     if curve and len(curve["values"]) > 1:
         key = "Line: the mean over folds; band: one standard error of it to both sides."
         gap = f"Every value was solved to a certified gap of at most {rounded_up(max(curve['gaps']), 2)}."
-        body += f"<figure>{charts.draw_path(curve)}</figure>" + _paragraph(f"{key} {gap}", "small")
+        body += f"<figure>{charts.draw_path(curve)}</figure>" + paragraph(f"{key} {gap}", "small")
     elif curve is None:
-        body += _paragraph("The penalty was given and not chosen from the data, so there is no path to show.", "note")
-    return _section("path", "The penalty", body)
+        body += paragraph("The penalty was given and not chosen from the data, so there is no path to show.", "note")
+    return section("path", "The penalty", body)
 
 
 # Who is served worst.
@@ -470,18 +231,18 @@ def path_part(model: Model) -> str:
 
 def served_part(model: Model) -> str:
     """Each client's measure, the worst first, beside the ordinary model at the same penalty."""
-    held, ordinary = _part(model, "held_out"), _part(model, "ordinary")
+    held, ordinary = part_of(model, "held_out"), part_of(model, "ordinary")
     other = ordinary.get("held_out") or {}
     name = _first_measure(SERVED, held.get("overall") or {})
     known, beside = _of_clients(held, name), _of_clients(other, name)
-    said = [*model.training.get("weighs", ()), *([_ended(ordinary["sentence"])] if ordinary.get("sentence") else [])]
+    said = [*model.training.get("weighs", ()), *([ended(ordinary["sentence"])] if ordinary.get("sentence") else [])]
     if len(known) < 2:
-        body = _list(said) if said else ""
-        return _section("served", "Who is served worst", body) if body else ""
+        body = bullets(said) if said else ""
+        return section("served", "Who is served worst", body) if body else ""
     sign = 1 if name.partition(OF)[0] in SMALLER_IS_BETTER else -1
     order = sorted(known, key=lambda client: -sign * known[client])
-    body = _paragraph(_worst_sentence(name, known, beside, sign)) + _served_table(name, order, held, other)
-    return _section("served", "Who is served worst", body + (_list(said) if said else ""))
+    body = paragraph(_worst_sentence(name, known, beside, sign)) + _served_table(name, order, held, other)
+    return section("served", "Who is served worst", body + (bullets(said) if said else ""))
 
 
 def _of_clients(held: Json, name: str) -> dict[str, float]:
@@ -531,7 +292,7 @@ def _served_table(name: str, order: Sequence[str], held: Json, other: Json) -> s
     lines = f"<span>Lines: {_percent(held)}% intervals.</span>" if _ends(held, name, order[0]) else ""
     body = f'<p class="keys">{keys}{lines}</p>' + table(order[:MOST_CLIENTS])
     rest = order[MOST_CLIENTS:]
-    return body + (_fold(f"The other {_count(len(rest), 'client')}", table(rest)) if rest else "")
+    return body + (fold(f"The other {count(len(rest), 'client')}", table(rest)) if rest else "")
 
 
 def _served_axis(name: str, order: Sequence[str], models: Iterable[Json]) -> Axis:
@@ -575,20 +336,20 @@ def _served_row(name: str, client: str, models: Mapping[str, Json], axis: Axis, 
 def coding_part(model: Model) -> str:
     """Missing values and categories, as they were told."""
     said = model.training.get("done")
-    return _section("coding", "Missing values and categories", _list(said)) if said else ""
+    return section("coding", "Missing values and categories", bullets(said)) if said else ""
 
 
 def certificate_part(model: Model) -> str:
     """Three sentences: what is certified, what is proved, and what is neither."""
     sentences = {
         "Certified": _certified(model.certificate),
-        "Proved": _proved(_part(model, "effects")),
+        "Proved": _proved(part_of(model, "effects")),
         "Neither": "Intervals and p-values rest on assumptions that no computation can certify: that rows, or clients, "
         "are independent draws, and that the model is right as far as its errors need it; measures on held-out rows "
         "speak of rows like these, and of no others.",
     }
     lines = "".join(f"<dt>{name}</dt><dd>{escaped(text)}</dd>" for name, text in sentences.items())
-    return _section("certified", "How the numbers were certified", f"<dl>{lines}</dl>")
+    return section("certified", "How the numbers were certified", f"<dl>{lines}</dl>")
 
 
 def _certified(certificate: Json) -> str:
@@ -601,7 +362,7 @@ def _certified(certificate: Json) -> str:
         "coefficients could reach on these rows with these settings, a bound computed outside the method that found "
         "them, with the errors of rounding added"
     )
-    text += f", after {_count(exchanges, 'exchange')} with the clients" if exchanges else ""
+    text += f", after {count(exchanges, 'exchange')} with the clients" if exchanges else ""
     text += f"; limits are exceeded by at most {rounded_up(violation, 2)}" if violation is not None else ""
     text += f"; the tolerance {tol:g} was not reached" if tol is not None and gap > tol else ""
     return f"{text}."
@@ -628,12 +389,12 @@ def _proved(effects: Json) -> str:
 
 def settings_part(model: Model) -> str:
     """All settings, behind a fold."""
-    found = list(_flat(_part(model, "configuration")))
+    found = list(_flat(part_of(model, "configuration")))
     if not found:
         return ""
     lines = "".join(f"<dt>{escaped(name)}</dt><dd>{escaped(text)}</dd>" for name, text in found)
     body = f'<dl class="settings">{lines}</dl>'
-    return f'<section class="committee settings">{_fold("Settings", body)}</section>'
+    return f'<section class="committee settings">{fold("Settings", body)}</section>'
 
 
 def _flat(settings: Mapping[str, object], before: str = "") -> Iterable[tuple[str, str]]:

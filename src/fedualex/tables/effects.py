@@ -67,11 +67,11 @@ def find_effects(
     if why := WHY_NONE.get(structure.recipe):
         return {"refused": f"there is no table of effects: {why}"}
     layout, asking = Layout(recipe, known, x, wanted.own_intercepts), _Remembering(ask)
-    proved = None
+    proved, told = None, dict[str, Any]()
     if structure is MEAN and len(layout.features) <= MOST:
         common = Layout(recipe, known, x, own_intercepts=False) if wanted.own_intercepts else layout
         proved = common.prove(y, asking, np.inf if gap is None else gap)
-    told = {} if proved is None else {"coefficients": layout.tell_proved(proved)}
+        told = {} if proved is None else {"coefficients": common.tell_proved(proved)}
     found = layout.estimate(y, asking, drop=True)
     if found.outcome is not Outcome.DONE:
         return {"refused": found.sentence, "exchanges": asking.exchanges, **told}
