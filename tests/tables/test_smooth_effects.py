@@ -14,12 +14,15 @@ from support.consortium import noting, run_in_threads
 
 from fedualex import models
 from fedualex.cli import main
+from fedualex.data import Coding
 from fedualex.data.curves import EDGES, FEWEST_IN_BIN
 from fedualex.deploy.consortium.kit import write_table_deployment
+from fedualex.deploy.consortium.site import read_own_table
 from fedualex.deploy.wire import unpack_summary
 from fedualex.models.checks import check_document
 from fedualex.models.store import to_parts
 from fedualex.tables.fit import fit_into, plan_fit
+from fedualex.tables.recipe import TableRecipe
 
 SITES = ("bonn", "oslo", "york")
 
@@ -219,6 +222,17 @@ def sites_of(place, name, goal, masks):
     fit = {key: value for key, value in told.items() if key not in ("table", "clients")}
     write_table_deployment(place / name, fit, tables, {}, {"secure_sums": masks, "timeout": 300.0})
     return place / name
+
+
+def test_a_site_tells_of_no_product_of_categories_that_few_rows_are_in(tmp_path):
+    sexes, wards = ["f"] * 10 + ["m"] * 30, ["b"] * 6 + ["a"] * 8 + ["b"] * 26
+    table = {"sex": sexes, "ward": wards, "dose": list(range(40)), "ill": ["yes", "no"] * 20}
+    write(tmp_path / "t.csv", table)
+    (tmp_path / "site.toml").write_text('table = "t.csv"\n')
+    recipe = TableRecipe("logistic", "ill", coding=Coding(interact=(("sex", "ward"),)))
+    assert read_own_table(tmp_path, recipe, 0.0, least_category=4).rows == 40
+    with pytest.raises(ValueError, match=r"fewer than 5 rows of .* have sex = f, ward = a"):
+        read_own_table(tmp_path, recipe, 0.0, least_category=5)
 
 
 @pytest.mark.slow

@@ -86,26 +86,19 @@ def plan_deployment(
     parties = server_settings(server)
     check_parties(parties, sites)
     check_options(goal, wanted.options)
-    told = {key: getattr(wanted, key) for key in PLAIN_KEYS}
+    told = {key: getattr(wanted, key) for key in PLAIN_KEYS} | plain_coding(wanted.coding)
     told["least_rows"] = read_least_rows(goal, wanted.least_rows)
-    told |= plain_coding(wanted.coding)
     told |= asdict(Selection(wanted.folds, wanted.choose)) if penalties_to_choose(goal, wanted.options) else {}
     if told.get("folds") == SITES and {**RUN_DEFAULTS, **run}["secure_sums"] != OFF and len(sites) >= FEWEST:
         raise ConfigurationError(
             "folds = 'sites' tells the server of each site alone, which masks are to hide: "
             "choose a number of folds, or secure_sums = 'off' in [run]"
         )
+    own = {"on_warning": STOP, "least_sites": None, "rounds": wanted.rounds, "tol": wanted.tol}
     return {
         "problem": {**told, **wanted.options},
         "method": with_defaults(method, METHODS),
-        "run": {
-            **RUN_DEFAULTS,
-            "on_warning": STOP,
-            "least_sites": None,
-            "rounds": wanted.rounds,
-            "tol": wanted.tol,
-            **run,
-        },
+        "run": {**RUN_DEFAULTS, **own, **run},
         "privacy": None,
         "server": parties,
         "sites": {name: {"weight": 1.0} for name in sorted(sites)},
