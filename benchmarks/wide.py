@@ -1,9 +1,11 @@
 """Wide tables: from how many variables on a model of some columns pays, and what FeDualSlide needs there.
 
-    python benchmarks/wide.py crossover|wide
+    python benchmarks/wide.py crossover|wide|raw [COLUMNS ...]
 
 crossover: FeDualNewton with second derivatives of all variables, with those of WORKING columns, and FeDualSlide, in
-exchanges, bytes of one client and CPU seconds of one process, until 1e-4. wide: the last two on many more columns.
+exchanges, bytes of one client and CPU seconds of one process, until 1e-4; of these numbers of columns, or of all. wide:
+the last two on many more columns. raw: FeDualSlide on columns of scales from .01 to 100, measured in their own units
+and in those of a diagonal metric; a ridge problem of one's own, which has the same domain in both.
 Made tables: columns with a common factor, 20 of which matter; l1 as a share of the least that makes all weights 0.
 """
 
@@ -11,6 +13,7 @@ import sys
 import time
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 from scipy.sparse import csr_array, random_array
 
@@ -18,7 +21,9 @@ import fedualex as fx
 from fedualex.algorithms import newton
 
 LEVEL, ROUNDS = 1e-4, 300
-CROSSOVER = [(kind, columns) for kind in ("logistic", "worst client") for columns in (500, 1000, 1500, 2000, 3000)]
+CROSSOVER = [
+    (kind, columns) for kind in ("logistic", "worst client") for columns in (100, 200, 500, 1000, 1500, 2000, 3000)
+]
 WIDE: list[tuple[str, int, int, dict[str, Any]]] = [
     ("logistic", 2_000, 4000, {"share": 0.05}),
     ("logistic", 5_000, 1000, {"share": 0.03, "common": 0.8}),
@@ -73,15 +78,17 @@ def until(problem: Any, method: Any) -> str:
     return f"{count} / {sent:.2f} / {seconds:.1f}"
 
 
-def cross() -> None:
+def cross(*wanted: int) -> None:
     """One row for each problem: three routes."""
     most = newton.LARGEST, newton.MANY
     print("| problem | columns | all second derivatives | those of some columns | FeDualSlide |\n|---|---|---|---|---|")
     for kind, columns in CROSSOVER:
+        if wanted and columns not in wanted:
+            continue
         problem, found = made(kind, columns, 4000, 0.05), []
         for many in (10**6, newton.WORKING - 1):
             newton.LARGEST, newton.MANY = max(many, most[0]), many
-            found.append(until(problem, fx.FeDualNewton()))
+            found.append(until(problem, fx.FeDualNewton()) if columns >= newton.WORKING or many == 10**6 else "")
         newton.LARGEST, newton.MANY = most
         found.append(until(problem, fx.FeDualSlide(mode="survey")))
         print(f"| {kind} | {columns:,} | {' | '.join(found)} |", flush=True)
@@ -97,5 +104,35 @@ def widen() -> None:
         print(f"| {words} | {columns:,} | {rows:,} | {' | '.join(found)} |", flush=True)
 
 
+def ridge(scale: Any, X: Any, target: Any, l2: float, radius: Any) -> Any:
+    """Logistic regression with a ridge in x = v / scale, |x_j| <= radius_j: the same problem for every scale."""
+
+    def loss(v: Any, example: Any) -> Any:
+        row, label = example
+        return jnp.logaddexp(0.0, -label * (row @ v)) + l2 / 2 * jnp.sum((v * jnp.asarray(1 / scale, v.dtype)) ** 2)
+
+    rows = [(X[m::3] / scale, target[m::3]) for m in range(3)]
+    box = fx.Box(lower=-radius * scale, upper=radius * scale)
+    return fx.Problem(loss, x=box, like=fx.Saddle(np.zeros(X.shape[1])), data=rows, floor=fx.problems.Floor(None, 0.0))
+
+
+def compare_metrics() -> None:
+    """One row for each ridge and domain: FeDualSlide in two metrics."""
+    print("| l2 | domain | in the columns' own units | in a diagonal metric |\n|---|---|---|---|")
+    rng = np.random.default_rng(0)
+    size = 10 ** rng.uniform(-2, 2, size=60)
+    Z = np.sqrt(0.5) * rng.normal(size=(300, 60)) + np.sqrt(0.5) * rng.normal(size=(300, 1))
+    score = Z[:, :20] @ rng.normal(size=20)
+    target = np.where(2 * (score - score.mean()) / score.std() + rng.logistic(size=300) > 0, 1.0, -1.0)
+    for l2 in (1e-3, 1e-1):
+        reach = np.full(60, np.sqrt(2 * np.log(2) / l2))
+        for words, radius in (("within reach of the objective", reach), ("three deviations of a score", 3 / size)):
+            metrics = np.ones(60), np.sqrt(size**2 / 4 + l2)  # the second bounds the diagonal of the second derivatives
+            problems = [ridge(scale, Z * size, target, l2, radius) for scale in metrics]
+            found = [until(problem, fx.FeDualSlide(mode="survey")) for problem in problems]
+            print(f"| {l2:g} | {words} | {' | '.join(found)} |", flush=True)
+
+
 if __name__ == "__main__":
-    {"crossover": cross, "wide": widen}[sys.argv[1]]()
+    part, *numbers = sys.argv[1:]
+    {"crossover": cross, "wide": widen, "raw": compare_metrics}[part](*map(int, numbers))
