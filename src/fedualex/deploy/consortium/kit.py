@@ -89,11 +89,7 @@ def plan_deployment(
     told = {key: getattr(wanted, key) for key in PLAIN_KEYS} | plain_coding(wanted.coding)
     told["least_rows"] = read_least_rows(goal, wanted.least_rows)
     told |= asdict(Selection(wanted.folds, wanted.choose)) if penalties_to_choose(goal, wanted.options) else {}
-    if told.get("folds") == SITES and {**RUN_DEFAULTS, **run}["secure_sums"] != OFF and len(sites) >= FEWEST:
-        raise ConfigurationError(
-            "folds = 'sites' tells the server of each site alone, which masks are to hide: "
-            "choose a number of folds, or secure_sums = 'off' in [run]"
-        )
+    _check_folds(told, run.get("secure_sums", RUN_DEFAULTS["secure_sums"]), len(sites))
     own = {"on_warning": STOP, "least_sites": None, "rounds": wanted.rounds, "tol": wanted.tol}
     return {
         "problem": {**told, **wanted.options},
@@ -104,6 +100,14 @@ def plan_deployment(
         "sites": {name: {"weight": 1.0} for name in sorted(sites)},
         "has_data": True,
     }
+
+
+def _check_folds(told: Mapping[str, Any], secure_sums: str, sites: int) -> None:
+    if told.get("folds") == SITES and secure_sums != OFF and sites >= FEWEST:
+        raise ConfigurationError(
+            "folds = 'sites' tells the server of each site alone, which masks are to hide: "
+            "choose a number of folds, or secure_sums = 'off' in [run]"
+        )
 
 
 def _check_least_sites(least: object, sites: int, secure_sums: str) -> None:
