@@ -164,27 +164,30 @@ def test_the_same_attack_solves_for_every_row_where_rows_have_duals(tmp_path, mo
     assert found_rows(held) == len(held.rows)
 
 
-def test_check_announces_what_the_ledger_counts(tmp_path):
+@pytest.mark.parametrize(
+    "options",
+    [
+        pytest.param({}, id="surveys"),
+        pytest.param({**LOCAL, "rounds": 2}, id="local steps", marks=pytest.mark.slow),
+    ],
+)
+def test_check_announces_what_the_ledger_counts(tmp_path, options):
     """Summaries, surveys and rounds of a site, by one declaration: the numbers are those that left."""
-    held = {}
-    for name, options in (("surveys", {}), ("steps", {**LOCAL, "rounds": 2})):
-        (tmp_path / name).mkdir()
-        rows = dict.fromkeys(ROWS, APART["north"])
-        held[name] = hold(tmp_path / name, "fair", True, rows, **{"rounds": 3, **options})
-        site = tmp_path / name / "deployment" / "sites" / "north"
-        said = json.loads(cli("deploy", "check", site, "--json").output)
-        lines = [line for line in audit(site)["lines"] if line["kind"] == "release"]
-        assert said["numbers_in_summaries"] == [line["numbers"] for line in lines if line["task"] == "summary"]
-        surveys = [line for line in lines if line["task"] == "survey"]
-        assert surveys
-        assert all(line["numbers"] == line["sums"] * said["numbers_in_an_exchange"] for line in surveys)
-        rounds = {line["numbers"] for line in lines if line["task"] == "round"}
-        assert rounds == ({said["numbers_in_a_round"]} if options else set())
+    hold(tmp_path, "fair", True, dict.fromkeys(ROWS, APART["north"]), **{"rounds": 3, **options})
+    site = tmp_path / "deployment" / "sites" / "north"
+    said = json.loads(cli("deploy", "check", site, "--json").output)
+    lines = [line for line in audit(site)["lines"] if line["kind"] == "release"]
+    assert said["numbers_in_summaries"] == [line["numbers"] for line in lines if line["task"] == "summary"]
+    surveys = [line for line in lines if line["task"] == "survey"]
+    assert surveys
+    assert all(line["numbers"] == line["sums"] * said["numbers_in_an_exchange"] for line in surveys)
+    rounds = {line["numbers"] for line in lines if line["task"] == "round"}
+    assert rounds == ({said["numbers_in_a_round"]} if options else set())
 
 
-@pytest.mark.sampled(5)
-@pytest.mark.parametrize("masked", [False, True], ids=["plain", "masked"])
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("goal", DEPLOYED)
+@pytest.mark.parametrize("masked", [False, True], ids=["plain", "masked"])
 def test_check_announces_all_that_leaves_of_a_goal_with_its_defaults(tmp_path, goal, masked):
     """The penalty is chosen, with effects, the ordinary model, measures and calibration: line by line of the ledger."""
     chosen = {"nuclear": "auto"} if goal == "low-rank" else {"l1": "auto", "l2": None}

@@ -1,5 +1,7 @@
 """What one site can learn about the others: all that it is sent, and attempts to find others' rows and sums in it."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 from support.patients import HOSPITALS
@@ -32,13 +34,23 @@ def numbers_of(arrays):
     return [np.asarray(array) for array in arrays.values() if array.dtype.kind == "f"]
 
 
-@pytest.mark.sampled(4)
-@KINDS
-@pytest.mark.sampled(4)
+@pytest.fixture(scope="module")
+def held_of(tmp_path_factory):
+    """All that an honest run of a goal has told, made once for each goal."""
+
+    @cache
+    def held(goal, masked):
+        return hold(tmp_path_factory.mktemp("run"), goal, masked, ROWS)
+
+    return held
+
+
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("goal", DEPLOYED)
-def test_what_another_site_is_sent(tmp_path, goal, masked):
+@KINDS
+def test_what_another_site_is_sent(held_of, goal, masked):
     """All are sent the same; no row of another follows from it, and no gradient or mean loss of another is in it."""
-    held = hold(tmp_path, goal, masked, ROWS)
+    held = held_of(goal, masked)
     everyone = [
         sorted(
             (task, number, sorted((key, array.tobytes()) for key, array in arrays.items()))
@@ -60,9 +72,9 @@ def test_what_another_site_is_sent(tmp_path, goal, masked):
 
 @KINDS
 @pytest.mark.parametrize("goal", ["logistic", "fair"])
-def test_another_site_is_told_merged_summaries_and_of_each_site_its_rows_alone(tmp_path, goal, masked):
+def test_another_site_is_told_merged_summaries_and_of_each_site_its_rows_alone(held_of, goal, masked):
     """Counts and sums of columns of all together, categories and classes that some site has; rows and weights of each."""
-    held = hold(tmp_path, goal, masked, ROWS)
+    held = held_of(goal, masked)
     known = unpack_known(next(arrays for task, _, arrays in sent_to(held, "east") if task == "begin"))
     own = {site: [a for name, key, a in held.alone if name == site and "summary sums" in key] for site in HOSPITALS}
     for part in known:
