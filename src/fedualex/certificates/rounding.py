@@ -7,9 +7,9 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
 
 from .. import tree
+from ..arrays import Array, xp
 from ..regularizers.base import norm
 from ..regularizers.fenchel import UNIT
 from ..tree import Saddle, Scalar, Tree, Vector
@@ -57,8 +57,8 @@ def error_of_operator(problem: Any, z: Saddle, g: Saddle) -> OperatorError:
     """
     data = problem.data
     if data is not None and not data.counts.size:
-        largest = jnp.max(jnp.stack([jnp.max(jnp.abs(leaf)) for leaf in jax.tree.leaves(g)]))
-        return OperatorError(jax.tree.map(lambda a: jnp.full_like(a, UNSEEN * UNIT * largest), g), estimated=True)
+        largest = xp.max(xp.stack([xp.max(xp.abs(leaf)) for leaf in jax.tree.leaves(g)]))
+        return OperatorError(jax.tree.map(lambda a: xp.full_like(a, UNSEEN * UNIT * largest), g), estimated=True)
     if isinstance(problem.f, Majorized):
         _, gradient = with_majorant(problem).loss_and_gradient(jax.tree.map(jnp.abs, z))
         return OperatorError(tree.scale((longest_sum(problem, z) + 32) * UNIT, gradient), estimated=False)
@@ -163,4 +163,4 @@ def _value_change(problem: Any, z: Saddle, value: Scalar, seed: Array) -> Array:
 
 
 def _size(z: Saddle, g: Saddle, value: Scalar) -> Array:
-    return jnp.maximum(jnp.abs(value), tree.dot(*(jax.tree.map(jnp.abs, point) for point in (g, z))))
+    return xp.maximum(xp.abs(value), tree.dot(*(jax.tree.map(xp.abs, point) for point in (g, z))))

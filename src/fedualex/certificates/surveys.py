@@ -172,15 +172,9 @@ def measure_pair(
 ) -> tuple[tuple[Saddle, Saddle, Array], Measured]:
     """`pair_with_slopes` and the numbers of its certificate, compiled. errors: as they are proved; None to estimate."""
     if errors is None:
-        return _measure_estimated_pair(problem, bounds, sum_error)
+        pair = by_numpy(pair_with_slopes)(flat_of(problem), bounds)
+        return pair, measure_estimated(problem, bounds, sum_error)[0]
     return _measure_proved_pair(problem.without_data(), bounds, errors.slope, errors.offset)
-
-
-@compiled
-def _measure_estimated_pair(
-    problem: CertifiableProblem, bounds: Bounds, sum_error: Scalar
-) -> tuple[tuple[Saddle, Saddle, Array], Measured]:
-    return pair_with_slopes(flat_of(problem), bounds), measure_bounds(problem, bounds, sum_error)[0]
 
 
 @by_numpy
@@ -200,23 +194,37 @@ def measure_bounds(problem: CertifiableProblem, bounds: Bounds, sum_error: Scala
     flat = flat_of(problem)
     z, g, shift = pair_with_slopes(flat, bounds)
     sides = bounds.upper, bounds.lower
-    there = [jnp.where(side.weights[:-1, None] > 0, _farthest(side), 0.0).max(axis=0) for side in sides]
-    reach = flat.point(jnp.maximum(jnp.maximum(*there), jnp.abs(flat.vector(z))))
-    largest = jnp.maximum(bounds.upper.largest, bounds.lower.largest)
-    sizes = jnp.maximum(bounds.upper.value_size, bounds.lower.value_size)
+    there = [xp.where(side.weights[:-1, None] > 0, _farthest(side), 0.0).max(axis=0) for side in sides]
+    reach = flat.point(xp.maximum(xp.maximum(*there), xp.abs(flat.vector(z))))
+    largest = xp.maximum(bounds.upper.largest, bounds.lower.largest)
+    sizes = xp.maximum(bounds.upper.value_size, bounds.lower.value_size)
     error, value_error = _errors(problem, flat, bounds, reach, largest, sizes, sum_error)
     measured = measure(problem.geometry, z, g, error)
-    entries = jnp.sum(flat.vector(reach))
+    entries = xp.sum(flat.vector(reach))
     count = flat.vector(reach).size + bounds.upper.weights.size + 64
-    summed = sizes + 2 * largest * entries + jnp.abs(bounds.upper.offset) + jnp.abs(bounds.lower.offset)
+    summed = sizes + 2 * largest * entries + xp.abs(bounds.upper.offset) + xp.abs(bounds.lower.offset)
     more = 2 * (value_error + tree.dot(error, reach)) + 4 * count * UNIT * summed
     return measured._replace(rounding=measured.rounding + more), shift
 
 
+_measure_elsewhere, _measure_with_data = by_numpy(measure_bounds), compiled(measure_bounds)
+
+
+def measure_estimated(problem: CertifiableProblem, bounds: Bounds, sum_error: Scalar = 0.0) -> tuple[Measured, Array]:
+    """`measure_bounds`, outside of programs: by numpy where the data is elsewhere, so that nothing of f is computed."""
+    measure_here = _measure_elsewhere if is_elsewhere(problem) else _measure_with_data
+    return measure_here(problem, bounds, np.asarray(sum_error))
+
+
+def is_elsewhere(problem: CertifiableProblem) -> bool:
+    """Whether this is the view of a server, which has nobody's data."""
+    return problem.data is not None and problem.clients == 0
+
+
 def _farthest(side: Side) -> Array:
     """The sizes of the entries of its points, and of where steps to them began."""
-    sizes = jnp.abs(side.points)
-    return sizes if side.starts is None else jnp.maximum(sizes, jnp.abs(side.starts))
+    sizes = xp.abs(side.points)
+    return sizes if side.starts is None else xp.maximum(sizes, xp.abs(side.starts))
 
 
 def _errors(
@@ -229,14 +237,13 @@ def _errors(
     sum_error: Scalar,
 ) -> tuple[Saddle, Array]:
     """How far operators and values of all surveys may be from the exact ones."""
-    elsewhere = problem.data is not None and problem.clients == 0
-    if isinstance(getattr(problem, "f", None), Majorized) or elsewhere:
-        at, survey = reach, Surveyed(jax.tree.map(lambda leaf: jnp.full_like(leaf, largest), reach), sizes)
+    if isinstance(getattr(problem, "f", None), Majorized) or is_elsewhere(problem):
+        at, survey = reach, Surveyed(jax.tree.map(lambda leaf: xp.full_like(leaf, largest), reach), sizes)
         factor = 1.0
     else:
-        lower, upper = (side.points[jnp.argmax(side.weights[:-1])] for side in (bounds.lower, bounds.upper))
+        lower, upper = (side.points[xp.argmax(side.weights[:-1])] for side in (bounds.lower, bounds.upper))
         # A lower bound may need no survey at all.
-        at = flat.point(jnp.where(jnp.any(bounds.lower.weights[:-1] > 0), lower, upper))
+        at = flat.point(xp.where(xp.any(bounds.lower.weights[:-1] > 0), lower, upper))
         survey, factor = problem.survey(at), ESTIMATE
     error, value = problem.operator_error(at, survey.operator), problem.value_error(at, survey)
     return tree.scale(factor, error.add(sum_error).size), factor * (value.size + sum_error)

@@ -6,14 +6,13 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
-from jaxtyping import Array
 from numpy.typing import NDArray
 
 from ..algorithms.base import Facts, Survey
 from ..algorithms.newton import FeDualNewton, NewtonServer, Place, entries_of, point_of
-from ..certificates.certificate import Measured, certificate_of
-from ..certificates.surveys import Curvature, Surveyed, measure_bounds
-from ..compiling import compiled, double
+from ..certificates.certificate import certificate_of
+from ..certificates.surveys import Curvature, Surveyed, measure_estimated
+from ..compiling import double
 from ..model_problem import solve_model
 from ..model_problem.lasso import Squares
 from ..problems import AbstractProblem
@@ -183,16 +182,11 @@ class _Walk:
         bounds = self.server.bounds
         if not bounds.known:
             return Solved(self.server.at, np.inf, np.inf, False, self.server.best)
-        measured, shift = _measured(exact_problem(self.member.problem), bounds, self.sum_error)
+        measured, shift = measure_estimated(exact_problem(self.member.problem), bounds, self.sum_error)
         gap = certificate_of(measured, estimated=True, shift=float(shift)).gap
         point = point_of(self.facts.flat, np.concatenate([bounds.upper.point, bounds.lower.point]))
         certified = np.inf if gap is None else gap
         return Solved(point, certified, float(bounds.upper.bound), certified <= self.tol, self.server.best)
-
-
-@compiled
-def _measured(problem: AbstractProblem, bounds: Any, sum_error: Any) -> tuple[Measured, Array]:
-    return measure_bounds(problem, bounds, sum_error)
 
 
 def _predicted(facts: Facts, place: Place, near: Saddle | None) -> Saddle:
