@@ -110,6 +110,8 @@ SOLVED = 2e-13
 """A residual at which nothing else is tried; Newton's method goes on below it as long as it gains."""
 NEARLY = 1e-12
 """The same in longer steps, where rounding counts for more."""
+LONGER, MISSES = 10 ** (1 / 3), 4
+"""By what steps grow, and after how many in which it is not solved the growing ends."""
 SPECTRAL = 500
 """The most Newton steps where a block is a function of singular values."""
 FIRST_ORDER, CLOSE = 200, 1e-3
@@ -155,12 +157,14 @@ def _lengthen(model: Model, walk: Walk) -> tuple[Model, Walk]:
     curvature = curvature[curvature > 0]
     spread = np.max(curvature) / np.min(curvature) if curvature.size else 1.0
     solved, here, longer, misses = (model, walk), walk.point, model, 0
-    for _ in range(int(np.log10(spread))):
-        longer = replace(longer, t=np.where(matrices, 10 * longer.t, longer.t))
+    for _ in range(int(np.log(spread) / np.log(LONGER))):
+        longer = replace(longer, t=np.where(matrices, LONGER * longer.t, longer.t))
         found = polish(longer, here, 12)
+        if found.residual > NEARLY and solved[0] is model:  # the shortest steps may have ended far from a solution
+            found = _better(found, approach(longer, here, SPECTRAL))
         walk.steps += found.steps
         misses = 0 if found.residual <= NEARLY else misses + 1
-        if misses == 2:
+        if misses == MISSES:
             break
         if misses == 0:
             solved = longer, found
