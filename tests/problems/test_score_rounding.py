@@ -13,9 +13,11 @@ from scipy.sparse import csr_array
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_wine
 
 import fedualex as fx
-from fedualex.bundle import Bounds
+from fedualex.bundle import Bounds, Side
+from fedualex.certificates.surveys import flat_of, known_floor
 from fedualex.compiling import double
 from fedualex.problems import score_rounding
+from fedualex.problems.curvature import surveyor_of
 from fedualex.problems.families import Huber, Logistic, Softmax, Squared
 from fedualex.problems.families.base import EXP_LOG
 from fedualex.problems.score_rounding import score_errors
@@ -276,3 +278,93 @@ def test_a_violation_is_not_below_the_exact_excess(method):
     excess = sum(t * t / 2 for t in apart) / len(own) - Fraction(limit)
     assert Fraction(run.violation) >= excess
     assert isinstance(method, fx.FeDualSlide) or float(Fraction(run.violation) - excess) < 1e-12
+
+
+# What mixes several points of y is a bound, in 100 digits, where the mean is tight: all points have one x.
+
+
+def mixed_points(seed):
+    """A problem with rows of any size, points of one x, and weights of them from 1 down to 1e-17."""
+    rng = np.random.default_rng(seed)
+    count = int(rng.choice([2, 5, 40]))
+    rows, columns = count * int(rng.choice([1, 3])) + int(rng.integers(5)), int(rng.integers(1, 5))
+    X = rng.normal(size=(rows, columns)) * 10.0 ** rng.uniform(-8, 8, (rows, 1) if rng.random() < 0.5 else (1, columns))
+    X, group = X + (1e8 if rng.random() < 0.2 else 0.0), np.arange(rows) % count
+    family = str(rng.choice(["logistic", "squared", "huber"]))
+    y = (
+        np.where(np.arange(rows) // count % 2, 1.0, -1.0)
+        if rows >= 2 * count
+        else np.where(np.arange(rows) % 2, 1.0, -1.0)
+    )
+    y = y if family == "logistic" else rng.normal(size=rows) * 10.0 ** rng.uniform(-6, 6)
+    weight = np.ones(rows) if rng.random() < 0.5 else 10.0 ** rng.uniform(-12, 3, rows)
+    same = {"loss": family, "l2": 1.0, "radius": float(10 ** rng.uniform(-3, 3)), "sample_weight": weight}
+    spread, limit, top = float(rng.choice([0.0, 0.1])), float(10 ** rng.uniform(-2, 2)), float(10 ** rng.uniform(-2, 4))
+    mixture = rng.random() < 0.5
+    if mixture:
+        problem = fx.problems.agnostic(X, y, group, spread=spread, **same)
+    else:
+        problem = fx.problems.constrained(X, y, group, groups="clients", limits={0: limit}, multiplier=top, **same)
+    k, others = int(rng.choice([1, 2, 20])), count if mixture else 1
+    x = np.append(rng.normal() * 10.0 ** rng.uniform(-6, 3), rng.normal(size=columns) * 10.0 ** rng.uniform(-6, 3))
+    ys = np.abs(rng.normal(size=(k, others))) * 10.0 ** rng.uniform(-12, 0, (k, others))
+    ys = ys / ys.sum(axis=1, keepdims=True) if mixture else top * ys / ys.max()
+    share = rng.random(k) * 10.0 ** rng.uniform(-17, 0, k)
+    share = np.append(share, rng.random() if rng.random() < 0.5 else 0.0)
+
+    def exact(v, mix):
+        numbers = [[mpf(float(t)) for t in row] for row in X]
+        score = [mpf(float(v[0])) + mp.fdot(row, [mpf(float(t)) for t in v[1:]]) for row in numbers]
+        losses, own = (
+            [_loss(family, s, mpf(float(t))) for s, t in zip(score, y, strict=True)],
+            [mpf(float(t)) for t in weight],
+        )
+
+        def mean(chosen):
+            some = np.flatnonzero(chosen)
+            return mp.fdot([own[i] for i in some], [losses[i] for i in some]) / sum(own[i] for i in some)
+
+        if mixture:
+            means = [mean(group == g) for g in range(count)]
+            shares = [(1 - mpf(spread)) * mpf(float(t)) + mpf(spread) * mpf(1.0 / count) for t in mix]
+            return mp.fdot(shares, means)
+        return mean(group != 0) + mpf(float(mix[0])) * (mean(group == 0) - mpf(limit))
+
+    return problem, x, ys, share / share.sum(), exact
+
+
+def _loss(family, score, target):
+    if family == "logistic":
+        return mp.log1p(mp.exp(-target * score))
+    u = score - target
+    return u * u / 2 if family == "squared" or abs(u) <= 1 else abs(u) - mpf(0.5)
+
+
+def checked_mean(seed):
+    """Whether the allowance is enough, and whether it was needed."""
+    problem, x, ys, weights, exact = mixed_points(seed)
+    errors, points = score_errors(problem), np.concatenate([np.tile(x, (len(ys), 1)), ys], axis=1)
+    with double():
+        flat, surveyor = flat_of(problem), surveyor_of(problem)
+        found = [surveyor.survey(flat.point(jnp.asarray(z))) for z in points]
+        operators = np.array([np.asarray(flat.vector(one.operator)) for one in found])[:, : x.size]
+        floor = known_floor(problem, flat)
+        slopes = np.concatenate([operators, np.zeros((1, x.size))])
+        offsets = np.append([float(one.value) for one in found] - np.sum(operators * x, axis=1), float(floor.value))
+        mixed = [jnp.asarray(weights) @ a for a in (np.concatenate([ys, np.asarray(floor.y)[None]]), slopes, offsets)]
+        y, slope, offset = map(np.asarray, mixed)
+        side = Side(np.zeros(()), y, slope, offset, points, weights, np.ones(()), np.ones(()))
+        told = errors._measured_side(side) or errors._side(side, errors._lower, errors._of_mean_y)
+    with mp.workdps(100):
+        cut = mpf(float(offset)) + mp.fdot([mpf(float(t)) for t in slope], [mpf(float(t)) for t in x])
+        below = cut - exact(x, y)
+        allowed = mpf(told.offset) + mp.fdot([mpf(float(t)) for t in told.slope], [abs(mpf(float(t))) for t in x])
+        return below <= allowed, below > 0
+
+
+@pytest.mark.parametrize("count", [8, pytest.param(300, marks=pytest.mark.slow)])
+def test_a_mean_of_points_is_a_bound_in_100_digits_with_its_allowance_and_not_without(count):
+    """Means of up to 20 points and the floor, weights from 1 to 1e-17, 2 to 40 groups, rows from 1e-8 to 1e8."""
+    found = [checked_mean(seed) for seed in range(count)]
+    assert all(enough for enough, _ in found)
+    assert sum(needed for _, needed in found) >= count // 5

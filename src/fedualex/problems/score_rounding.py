@@ -116,8 +116,11 @@ class ScoreErrors:
         slope = np.abs(np.asarray(side.slope) - share * cut.slope) + share * cut.errors.slope
         offset = abs(float(side.offset) - share * cut.offset - rest * LONG(self._floor_value))
         offset += share * LONG(cut.errors.offset) + 4 * UNIT * abs(self._floor_value) * rest
-        mean = self._of_mean_y(side, points[used]) if rest else _Errors(np.zeros(1), 0.0)
-        return _Errors(slope.astype(float) + mean.slope, float(offset) + mean.offset)
+        if not rest:
+            return _Errors(slope.astype(float), float(offset))
+        mean, sums = self._of_mean_y(side, points[used]), 2 * UNIT  # by which both weights may not add up to 1
+        slope += sums * np.abs(np.asarray(side.slope)) + mean.slope
+        return _Errors(slope.astype(float), float(offset) + sums * abs(float(side.offset)) + mean.offset)
 
     @property
     def _floor_value(self) -> float:

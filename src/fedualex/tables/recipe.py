@@ -11,7 +11,7 @@ from ..data import Coding, Encoder, Standardizer, Table
 from ..data.columns import column_of_kind, complete_rows, naming_rows, plain_column, refuse_odd_cells, refuse_twins
 from ..data.curves import FEWEST_IN_BIN
 from ..data.differences import find_differences
-from ..data.encoder import CATEGORIES, DROP, MEAN, PLAIN, known_holes
+from ..data.encoder import CATEGORIES, DROP, LEAST_SPREAD, MEAN, PLAIN, known_holes
 from ..models import Answers, Model
 from ..models.model import exposures, standardized
 from ..problems import AbstractRecipe, Problem
@@ -374,7 +374,9 @@ class TableRecipe:
         said += [f"Columns whose effects may bend, at {_knots_of(encoder)}."] if encoder.curves else []
         if encoder.standardizer is not None:
             still = [n for n, d in zip(encoder.numbers, encoder.standardizer.deviation, strict=True) if d == 0]
-            said += [f"Columns that do not vary have no coefficient: {', '.join(still)}."] if still else []
+            if still:
+                small = f"not at all, or by less than {LEAST_SPREAD:g} of their size"
+                said.append(f"Columns without a coefficient, which vary {small}: {', '.join(still)}.")
         out = [f"{name} ({what})" for name, what in encoder.left_out.items()]
         return [*said, *([f"Columns of text that take no part: {', '.join(out)}."] if out else [])]
 
