@@ -109,18 +109,20 @@ class ScoreErrors:
         weights, points = np.asarray(side.weights), np.asarray(side.points)
         used = np.flatnonzero(weights[:-1])
         starts = points if side.starts is None else np.asarray(side.starts)
-        if LONG_UNIT >= UNIT or used.size != 1:
+        if LONG_UNIT >= UNIT or used.size != 1 or not self._is_never_negative(points[used]):
             return None
         cut: _LongCut = self._of_survey(self._long_cut, points[used[0]], starts[used[0]])
         share, rest = LONG(weights[used[0]]), LONG(weights[-1])
         slope = np.abs(np.asarray(side.slope) - share * cut.slope) + share * cut.errors.slope
         offset = abs(float(side.offset) - share * cut.offset - rest * LONG(self._floor_value))
         offset += share * LONG(cut.errors.offset) + 4 * UNIT * abs(self._floor_value) * rest
-        if not rest:
-            return _Errors(slope.astype(float), float(offset))
-        mean, sums = self._of_mean_y(side, points[used]), 2 * UNIT  # by which both weights may not add up to 1
-        slope += sums * np.abs(np.asarray(side.slope)) + mean.slope
-        return _Errors(slope.astype(float), float(offset) + sums * abs(float(side.offset)) + mean.offset)
+        # Coefficients are rounded as well, each by a share of itself, and so is f where nothing but <level, y> is
+        # negative; the weights of the cut and of the floor add up to 1 but for a rounding.
+        tilt = float(self._level @ np.abs(points[used[0], points.shape[1] - self._level.size :]))
+        slope += self._unit * np.abs(np.asarray(side.slope))
+        offset += self._unit * (abs(float(side.offset)) + 2 * tilt)
+        mean = self._of_mean_y(side, points[used]) if rest else _Errors(np.zeros(1), 0.0)
+        return _Errors(slope.astype(float) + mean.slope, float(offset) + mean.offset)
 
     @property
     def _floor_value(self) -> float:
@@ -243,22 +245,19 @@ class ScoreErrors:
         moved = self._moved_y(np.asarray(side.point), points)
         if moved <= self._unit * abs(float(side.offset)) or not self._is_never_negative(points):
             return _Errors(np.zeros(1), moved)
-        tilted = 2 * float(self._level @ np.max(points[:, -self._level.size :], axis=0))
+        tilted = 2 * float(self._level @ np.max(points[:, points.shape[1] - self._level.size :], axis=0))
         if (known := self._floor_y).size:
             tilted += 2 * float(self._level @ known)
         return _Errors(self._unit * np.abs(side.slope), self._unit * (abs(float(side.offset)) + tilted))
 
     def _is_never_negative(self, points: NDArray[Any]) -> bool:
         """Whether y, its coefficients and all losses are at least 0: -conjugate(0) is the least loss of a row."""
-        if np.any(points[:, -self._level.size :] < 0) or np.any(self._floor_y < 0):
+        if np.any(points[:, points.shape[1] - self._level.size :] < 0) or np.any(self._floor_y < 0):
             return False
         for _, own in self.parts:
             zeros = np.zeros((len(own.target), self._shape[1]))[:, 0 if self._shape[1] == 1 else slice(None)]
-            if (
-                np.any(own.fixed < 0)
-                or own.mixed is None
-                or np.any(own.mixed.data < 0 if issparse(own.mixed) else own.mixed < 0)
-            ):
+            mixed = own.mixed.data if issparse(own.mixed) else own.mixed
+            if np.any(own.fixed < 0) or (mixed is not None and np.any(mixed < 0)):
                 return False
             if not np.all(per_row(own.family.conjugate(zeros, own.target)) <= 0):
                 return False

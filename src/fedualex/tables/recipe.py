@@ -11,7 +11,8 @@ from ..data import Coding, Encoder, Standardizer, Table
 from ..data.columns import column_of_kind, complete_rows, naming_rows, plain_column, refuse_odd_cells, refuse_twins
 from ..data.curves import FEWEST_IN_BIN
 from ..data.differences import find_differences
-from ..data.encoder import CATEGORIES, DROP, LEAST_SPREAD, MEAN, PLAIN, known_holes
+from ..data.encoder import CATEGORIES, DROP, MEAN, PLAIN, known_holes
+from ..data.moments import LEAST_SPREAD
 from ..models import Answers, Model
 from ..models.model import exposures, standardized
 from ..problems import AbstractRecipe, Problem

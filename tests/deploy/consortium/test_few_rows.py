@@ -12,8 +12,9 @@ from support.reconstruction import _sums, write_sites
 from fedualex.data import Coding, Table, read_csv
 from fedualex.deploy.clients import SilentSitesError
 from fedualex.deploy.consortium.messages import read_known
-from fedualex.deploy.consortium.site import Counted, TableSite, merge_rare
+from fedualex.deploy.consortium.site import Counted, TableSite, merge_rare, refuse_rare_pairs
 from fedualex.deploy.policy import LEAST_PART, POLICY, Policy, Release, SiteFacts
+from fedualex.runs.settings import ConfigurationError
 from fedualex.summaries import merged
 from fedualex.tables.folds import known_by_fold
 from fedualex.tables.party import Party, agree
@@ -129,6 +130,20 @@ def test_few_values_of_a_column_are_told_as_the_others(tmp_path, column, coding,
     assert ["" if value != value else value for value in found["f"].tolist()][:8] == told
     assert found["f"][8] == whole["f"][8]
     assert "; ".join(f"{name} {', '.join(f'{v} ({n})' for v, n in one.rows.items())}" for name, one in rare) == words
+
+
+def test_products_of_columns_that_set_few_rows_apart_are_refused(tmp_path):
+    """Each of two values has rows enough; two together have not, words or numbers."""
+    columns = {"f": ["a"] * 4 + ["b"] * 4, "g": [0, 0, 0, 1, 1, 1, 1, 1], "h": range(8)}
+    table = read_csv(write(tmp_path / "t.csv", columns | {"y": ["A", "B"] * 4}))
+
+    def interact(*pair):
+        return TableRecipe("logistic", "y", coding=Coding(interact=(pair,)))
+
+    with pytest.raises(ConfigurationError, match=r"interact: fewer than 3 rows of .* have f = a, g = 1"):
+        refuse_rare_pairs(table, interact("f", "g"), 3)
+    refuse_rare_pairs(table, interact("f", "g"), 0)
+    refuse_rare_pairs(table, interact("f", "h"), 3)
 
 
 def test_rows_without_weight_do_not_hide_others(tmp_path):

@@ -187,19 +187,23 @@ def read_own_table(party: Path, recipe: TableRecipe, holdout: float, least_categ
     train: NDArray[Any] = np.setdiff1d(np.arange(whole.rows), test)
     weighs = np.ones(len(train), bool) if recipe.weights is None else whole[recipe.weights][train] > 0
     whole, rare = merge_rare(whole, Counted(train, weighs), recipe, least_category or 0)
-    _refuse_rare_pairs(whole.take(train[weighs]), recipe, least_category or 0)
+    refuse_rare_pairs(whole.take(train[weighs]), recipe, least_category or 0)
     for name, (word, rows) in rare:
         log.info("told as %r: %s", word, ", ".join(f"{name} = {value}" for value in rows))
     return OwnTable(whole.take(train), whole.take(test) if len(test) else None, train, rare)
 
 
-def _refuse_rare_pairs(told: Table, recipe: TableRecipe, least: int) -> None:
-    """Refuse products of categories that few of these rows are in, which would set them apart from all others."""
+def refuse_rare_pairs(told: Table, recipe: TableRecipe, least: int) -> None:
+    """Refuse products of categories that few of these rows are in, which would set them apart from all others.
+
+    A column of two numbers is one of categories in this.
+    """
     for pair in recipe.coding.interact:
         both = [plain_column(name, told[name], name in recipe.coding.categories) for name in pair]
-        if not all(map(is_text, both)):
-            continue
         there = ~np.any([holes(column) for column in both], axis=0)
+        if any(not is_text(column) and len(np.unique(column[there])) > 2 for column in both):
+            continue
+        both = [column.astype(str) for column in both]
         cells, counts = np.unique(np.stack(both)[:, there], axis=1, return_counts=True)
         if np.any(few := counts < least):
             named = ", ".join(f"{name} = {value}" for name, value in zip(pair, cells[:, np.argmax(few)], strict=True))
