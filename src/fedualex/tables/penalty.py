@@ -151,7 +151,7 @@ def range_of_path(recipe: TableRecipe, known: Sequence[Known]) -> tuple[float, f
 
 def given_penalty(recipe: TableRecipe, known: Sequence[Known]) -> Penalty:
     """The penalty that was given, or that a goal has which cannot choose."""
-    name = (*GOALS[recipe.goal].structure.penalties, "l1")[0]
+    name = GOALS[recipe.goal].structure.penalties[0]
     options = recipe.settings(known)
     others = {key: float(options[key]) for key in _beside(name, options)}
     how = "as given" if name in recipe.options else "the default of the goal"

@@ -46,7 +46,7 @@ def test_every_goal_is_deployed_here_or_refused():
 @pytest.fixture
 def goal(monkeypatch):
     """A goal whose runs have a dual number for each row."""
-    structure = goals.Structure(RobustRecipe, penalties=())
+    structure = goals.Structure(RobustRecipe)
     monkeypatch.setitem(goals.GOALS, "deviations", goals.Goal("the least absolute deviations", structure))
     monkeypatch.setitem(GOALS, "deviations", {"target": "days"})
     return "deviations"
