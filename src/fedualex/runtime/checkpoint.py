@@ -52,7 +52,9 @@ def _content(leaf: object, above: tuple[Any, ...] = ()) -> bytes:
     def contents(*parts: object) -> bytes:
         return b"".join(_content(part, (*above, leaf)) for part in jax.tree.leaves(parts))
 
-    name = str(getattr(leaf, "__qualname__", type(leaf).__qualname__)).encode()
+    # The ufuncs of numpy 2.0 have a __name__ alone.
+    own = getattr(leaf, "__name__", type(leaf).__qualname__)
+    name = str(getattr(leaf, "__qualname__", own)).encode()
     if any(leaf is one for one in above):
         return name
     if isinstance(leaf, functools.partial):
