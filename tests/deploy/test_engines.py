@@ -87,7 +87,7 @@ def test_ctrl_c_ends_a_local_run_in_good_order(deploy, tmp_path):
         process.send_signal(signal.SIGINT)
         said, _ = process.communicate(timeout=600)
     assert "INTERRUPTED" in said
-    assert made.control.state(made.folder) == ("finished", True)
+    assert made.control.state(made.folder) == ("stopped", True)
     assert made.round() == 3
     made.release("site-2")
     made.run("resume")

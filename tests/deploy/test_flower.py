@@ -24,12 +24,13 @@ from flwr.serverapp import Grid
 from flwr.supercore.task_identity import TaskIdentity
 from support.flower_toy import ADDS
 
-from fedualex.deploy import processes
+from fedualex import flower_client
+from fedualex.deploy import party, processes
 from fedualex.deploy.engine import Request
-from fedualex.deploy.flower import app, app as carrier, control, keys, layout, runs, runs as commands, trial
+from fedualex.deploy.flower import app, app as carrier, control, keys, layout, runs, runs as commands, trial, worker
 from fedualex.deploy.flower.provision import provision
 from fedualex.deploy.party import resolve, write_entry
-from fedualex.deploy.wire import CarriedEngine
+from fedualex.deploy.wire import CarriedEngine, request_to_bytes
 
 TOY = {"serve": "support.flower_toy:serve", "site": "support.flower_toy:load"}
 NODES = {"a": 11, "b": 12, "c": 13}
@@ -85,8 +86,8 @@ def work(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[str, Mess
     monkeypatch.setattr(TaskIdentity, "_task_id", 8)
     monkeypatch.setattr(TaskIdentity, "_node_id", 1)
     monkeypatch.setattr(carrier, "names_by_key", lambda folder: NAMES)
-    monkeypatch.setattr(app, "write_log", lambda party: None)
-    app._answerer_of.cache_clear()
+    monkeypatch.setattr(party, "write_log", lambda party: None)
+    flower_client._answerer_of.cache_clear()
     for name in NODES:
         (tmp_path / "sites" / name).mkdir(parents=True)
         write_entry(tmp_path / "sites" / name, name, TOY["site"])
@@ -94,7 +95,7 @@ def work(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[str, Mess
     def answer(name: str, message: Message) -> Message:
         monkeypatch.setattr(TaskIdentity, "_node_id", NODES[name])
         try:
-            return app.client(message=message, context=context_of({"folder": str(tmp_path / "sites" / name)}))
+            return flower_client.client(message=message, context=context_of({"folder": str(tmp_path / "sites" / name)}))
         finally:
             monkeypatch.setattr(TaskIdentity, "_node_id", 1)
 
@@ -196,11 +197,11 @@ def test_a_nodes_folder_is_its_own_word_or_its_number_in_a_simulation(tmp_path):
     for name in ("b", "a"):
         (tmp_path / "sites" / name).mkdir(parents=True)
     run = {"folder": str(tmp_path / "server")}
-    assert app.site_folder(context_of({"folder": "/somewhere/x"}, run)) == Path("/somewhere/x")
+    assert flower_client.site_folder(context_of({"folder": "/somewhere/x"}, run)) == Path("/somewhere/x")
     for number, name in enumerate("ab"):
-        assert app.site_folder(context_of({"partition-id": number}, run)) == tmp_path / "sites" / name
+        assert flower_client.site_folder(context_of({"partition-id": number}, run)) == tmp_path / "sites" / name
     with pytest.raises(ValueError, match="--node-config must have folder"):
-        app.site_folder(context_of({}, run))
+        flower_client.site_folder(context_of({}, run))
 
 
 def test_the_server_app_leaves_word_of_how_it_ended(work, tmp_path, monkeypatch):
@@ -216,6 +217,47 @@ def test_the_server_app_leaves_word_of_how_it_ended(work, tmp_path, monkeypatch)
     with pytest.raises(json.JSONDecodeError):
         app.serve(Board(work), context_of({}, {"folder": str(home)}))
     assert json.loads((home / "outcome.json").read_text())["error"].startswith("JSONDecodeError")
+
+
+def test_a_worker_has_the_site_loaded_for_all_messages_of_a_run(work, tmp_path, monkeypatch):
+    home, loads = tmp_path / "sites" / "a", []
+
+    def load(folder):
+        loads.append(folder)
+        if len(loads) == 1:
+            raise OSError("no table yet")
+        return resolve(TOY["site"])(folder)
+
+    monkeypatch.setattr(worker, "read_entry", lambda folder: load)
+    started = worker.SiteWorker(home)
+    thread = threading.Thread(target=started.serve)
+    thread.start()
+    try:
+        engine = flower_engine_of(Board(work), tmp_path, tmp_path / "stop")
+        [reply] = engine.broadcast(request(), ["a"], 30.0)
+        assert "the site cannot be loaded: OSError" in reply.error  # the next message tries again
+        for _ in range(3):
+            [reply] = engine.broadcast(request(), ["a"], 30.0)
+            assert reply.arrays["x"].tobytes() == (X + ADDS["a"]).tobytes()
+        assert len(loads) == 2
+        message = request_to_bytes(request())
+        assert flower_client.ask_worker(home, "another run", message)
+        assert len(loads) == 3  # its table may have been corrected
+        place = json.loads((home / flower_client.WORKER).read_text())
+        assert stat.S_IMODE((home / flower_client.WORKER).stat().st_mode) == 0o600
+        (home / flower_client.WORKER).write_text(json.dumps({**place, "word": "guessed"}))
+        assert flower_client.ask_worker(home, "7", message) is None
+    finally:
+        started.close()
+        thread.join()
+    [reply] = flower_engine_of(Board(work), tmp_path, tmp_path / "stop").broadcast(request(), ["a"], 30.0)
+    assert reply.arrays["x"].tobytes() == (X + ADDS["a"]).tobytes()  # without a worker the message's process does it
+
+
+def test_what_a_message_starts_does_not_wait_for_what_it_does_not_need():
+    heavy = "import sys, fedualex.flower_client; print([m for m in ('jax', 'fedualex.deploy') if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", heavy], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
 
 
 def test_late_and_forged_replies_are_not_taken(work, tmp_path):
@@ -275,7 +317,8 @@ def test_a_stop_ends_the_wait(tmp_path, work):
 
 
 def test_only_public_modules_of_flower_are_used():
-    sources = [file.read_text() for file in Path(app.__file__).parent.glob("*.py")]
+    files = [*Path(app.__file__).parent.glob("*.py"), Path(flower_client.__file__)]
+    sources = [file.read_text() for file in files]
     used = {module for source in sources for module in re.findall(r"^\s*(?:from|import) (flwr[\w.]*)", source, re.M)}
     assert used == {"flwr.app", "flwr.serverapp", "flwr.clientapp"}
 
@@ -466,7 +509,7 @@ def test_strangers_are_refused_and_a_killed_node_comes_back(deployment, tmp_path
     assert (back["a"], back["b"]) == (True, True)
 
     stopped = runs.stop(deployment)
-    assert stopped.phase == "finished"
+    assert stopped.phase == "stopped"
     assert len(lines(deployment)) < 200
     print("stopped after", len(lines(deployment)), "rounds")
 

@@ -321,7 +321,7 @@ def test_stop_and_a_loop_that_raises(trial):
     started.submit(rounds=100_000)
     started.until(lambda: started.result()["rounds"] >= 3, "three rounds")
     control.stop(started.layout.root)
-    assert control.state(started.layout.root) == ("finished", True)
+    assert control.state(started.layout.root) == ("stopped", True)
     assert started.result()["stopped"] or started.result()["rounds"] < 100_000
     (started.layout.server / "engine.json").write_text(
         '{"name": "server", "entry": "support.nvflare_toys:fail", "sites": ["site-1"]}'

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ..display import apart
 from ..inference.coefficients import Point, Proved, bound_coefficients
-from ..inference.newton import Estimate, Outcome, estimate
+from ..inference.newton import LEAST_EVENTS, Estimate, Outcome, estimate
 from ..inference.sums import from_triangle, largest_constant
 from ..inference.table import DIFFERENCE, QUASI, Effect, chance_of_none, finite, readable_units, tabulate
 from ..models import Model
@@ -66,6 +66,10 @@ def find_effects(
     structure = GOALS[recipe.goal].structure
     if why := WHY_NONE.get(structure.recipe):
         return {"refused": f"there is no table of effects: {why}"}
+    rows, parameters = float(recipe.counts(known).sum()), np.size(x["weights"])
+    if parameters > MOST and rows < LEAST_EVENTS * parameters:  # before a square of so many columns is made
+        too_few = f"there are {rows:.0f} rows for {parameters} parameters, and {LEAST_EVENTS:g} for each are needed"
+        return {"refused": too_few}
     layout, asking = Layout(recipe, known, x, wanted.own_intercepts), _Remembering(ask)
     proved, told = None, dict[str, Any]()
     if structure is MEAN and len(layout.features) <= MOST:

@@ -3,13 +3,14 @@
 Whatever a test starts is ended by its process id, even when the test fails.
 """
 
+import re
 import shutil
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from support.command_line import cli
-from support.consortium import deployment, given, noting, run_in_threads
+from support.consortium import deployment, given, noting, run_in_threads, write_tables
 from support.deployments import free_port
 from support.patients import HOSPITALS
 from support.reconstruction import GOALS, hold, pooled, write_sites
@@ -21,6 +22,7 @@ from fedualex.deploy.consortium.deployment import load_site, serve
 from fedualex.deploy.ledger import audit
 from fedualex.deploy.policy import POLICY
 from fedualex.deploy.threads import thread_engine
+from fedualex.tables import effects
 from fedualex.tables.fit import fit_into, plan_fit
 
 ROWS = {"east": 120, "north": 100, "west": 90}
@@ -155,3 +157,15 @@ def test_where_a_site_refuses_the_run_goes_on_in_first_order(allowed, tmp_path, 
     assert after.certificate["gap"] <= 1e-3
     assert after.certificate["exchanges"] > before.certificate["exchanges"]
     assert "on without second derivatives: no valid answer of north" in caplog.text
+
+
+def test_for_far_too_few_rows_of_a_wide_table_no_effects_are_asked_for(tmp_path, monkeypatch):
+    """A square of 100,000 columns has 80 GB."""
+    monkeypatch.setattr(effects, "MOST", 2)
+    monkeypatch.setattr(effects, "LEAST_EVENTS", 10_000)
+    write_tables(tmp_path)
+    root = deployment(tmp_path, goal="logistic")
+    run_in_threads(root)
+    told = models.load(root / "server").training["effects"]["refused"]
+    assert re.fullmatch(r"there are \d+ rows for \d parameters, and 10000 for each are needed", told)
+    assert "effects" not in audit(root / "sites" / "north")["totals"]["tasks"]

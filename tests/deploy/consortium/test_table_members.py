@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import stat
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from support.consortium import deployment, run_in_threads, write_tables
 from support.patients import HOSPITALS, columns, write
 
 from fedualex import models
-from fedualex.deploy import Request, clients
+from fedualex.deploy import Request, clients, task
 from fedualex.deploy.consortium.agreement import agreement
 from fedualex.deploy.consortium.deployment import load_site
 from fedualex.deploy.consortium.settings import settings_of
@@ -68,9 +69,52 @@ def test_a_table_more_and_a_table_less(place):
 def test_a_run_that_was_cut_off_goes_on_with_new_keys_and_ends_in_the_same_model(place):
     undisturbed = deployment(place, "on", "undisturbed", **FEW)
     run_in_threads(undisturbed)
-    root, asked = deployment(place, "on", **FEW), []
+    root = deployment(place, "on", **FEW)
+    assert run_in_threads(root, failing_at_the_fourth_survey()).stop is Stop.CLIENTS_LOST
+    old = shutil.copytree(root / "sites" / "west", place / "old")
+    assert cli("deploy", "renew", root).exit_code == 0
+    settings = settings_of(root / "server")
+    request = Request("summary", 0, f"{agreement(settings)}-tables", pack_known([]), "0" * 32, "0" * 64)
+    with pytest.raises(RefusedError, match="keys"):
+        load_site(old).work(request)
+    run_in_threads(root)
+    assert_same_model(root, undisturbed)
 
-    def fails_at_the_fourth_survey(works):
+
+def test_a_backup_is_restored_in_the_words_of_the_runbook(place):
+    undisturbed = deployment(place, "on", "undisturbed", **FEW)
+    run_in_threads(undisturbed)
+    root = deployment(place, "on", **FEW)
+    assert run_in_threads(root, failing_at_the_fourth_survey()).stop is Stop.CLIENTS_LOST
+    left = shutil.ignore_patterns("store", "flwr", "log.jsonl*", "events.jsonl*", "log.txt")
+    backup = shutil.copytree(root, place / "backup", ignore=left)  # with server/run, and without what engines make anew
+    shutil.rmtree(root)
+    shutil.copytree(backup, root)
+    for key in root.rglob("key.pem"):
+        assert stat.S_IMODE(key.stat().st_mode) == 0o600
+    assert cli("deploy", "doctor", root / "sites" / "east", "--quick").exit_code == 0
+    run_in_threads(root)
+    assert_same_model(root, undisturbed)
+
+
+def test_an_upgrade_in_the_words_of_the_runbook(place, monkeypatch):
+    undisturbed = deployment(place, "on", "undisturbed", **FEW)
+    run_in_threads(undisturbed)
+    root = deployment(place, "on", **FEW)
+    assert run_in_threads(root, failing_at_the_fourth_survey()).stop is Stop.CLIENTS_LOST
+    monkeypatch.setattr(task, "__version__", "99.0")  # all parties have the new version
+    with pytest.raises(ValueError, match="belongs to another run"):
+        run_in_threads(root)
+    shutil.move(root / "server" / "run", place / "finished-before")
+    run_in_threads(root)
+    assert_same_model(root, undisturbed)
+
+
+def failing_at_the_fourth_survey():
+    """For `run_in_threads`: one site does from then on."""
+    asked = []
+
+    def wrapped(works):
         def work(request):
             asked.append(request.task)
             if asked.count("survey") > 3:
@@ -79,14 +123,10 @@ def test_a_run_that_was_cut_off_goes_on_with_new_keys_and_ends_in_the_same_model
 
         return {**works, "west": work}
 
-    assert run_in_threads(root, fails_at_the_fourth_survey).stop is Stop.CLIENTS_LOST
-    old = shutil.copytree(root / "sites" / "west", place / "old")
-    assert cli("deploy", "renew", root).exit_code == 0
-    settings = settings_of(root / "server")
-    request = Request("summary", 0, f"{agreement(settings)}-tables", pack_known([]), "0" * 32, "0" * 64)
-    with pytest.raises(RefusedError, match="keys"):
-        load_site(old).work(request)
-    run_in_threads(root)
+    return wrapped
+
+
+def assert_same_model(root, undisturbed):
     found, expected = (models.load(folder / "server") for folder in (root, undisturbed))
     np.testing.assert_allclose(found.weights, expected.weights, rtol=0, atol=1e-12)
     assert found.certificate["gap"] == pytest.approx(expected.certificate["gap"], abs=1e-12)

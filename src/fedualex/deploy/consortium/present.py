@@ -48,7 +48,7 @@ def of_sites(settings: Settings, names: Collection[str]) -> dict[str, Any]:
 # The server, which waits for all, and then for enough.
 
 
-def gather(engine: Engine, party: Path, settings: Settings) -> Settings:
+def gather(engine: Engine, party: Path, settings: dict[str, Any]) -> dict[str, Any]:
     """The settings of the run's sites: of all, or of those that are there once patience with the others is over."""
     if settings["run"].get("least_sites") is None:
         return settings

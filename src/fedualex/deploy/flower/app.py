@@ -1,39 +1,35 @@
-"""The two Flower apps, on Flower's public interfaces alone. They hold no problem: parties read their own folders.
+"""The server's Flower app, on Flower's public interfaces alone. It holds no problem: parties read their own folders.
 
-`fedualex.deploy.flower.app:server` and `:client` can be named by any Flower app's pyproject.toml. The server's folder
-is given as `folder` in the run's configuration, a site's as `folder` in the node's (`flower-supernode --node-config
-'folder="/path/of/the/site"'`). In Flower's simulation nodes have a number instead, and node i is the i-th site of the
-deployment whose server's folder the run names.
+`fedualex.deploy.flower.app:server` and `fedualex.flower_client:client` can be named by any Flower app's pyproject.toml.
+The server's folder is given as `folder` in the run's configuration, a site's as `folder` in the node's
+(`flower-supernode --node-config 'folder="/path/of/the/site"'`). In Flower's simulation nodes have a number instead, and
+node i is the i-th site of the deployment whose server's folder the run names.
 """
 
-import functools
 import logging
 import os
 import queue
 import secrets
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from flwr.app import ConfigRecord, Context, Message, MessageType, RecordDict
-from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid, ServerApp
 
+from ...flower_client import FOLDER, RECORD
 from ...runtime.status import Code, Failure
 from ...storage import write_json
 from ..engine import NOT_CONNECTED, Inbox, collect
-from ..party import Layout, read_entry, read_settings, write_log
-from ..wire import CarriedEngine, make_answerer
+from ..party import read_entry, write_log
+from ..wire import CarriedEngine
 from .keys import names_by_key
 from .layout import OUTCOME, stop_file
 
 # Messages as Flower's records: bytes that it does not look into, and a ticket.
-
-
-RECORD = "fedualex"
 
 
 def pack(message: bytes, ticket: str) -> RecordDict:
@@ -181,10 +177,7 @@ def _read(message: Message, to: _Sent) -> bytes | Failure:
     return answer if ticket == to.ticket else Failure(Code.MALFORMED, "reply to another request")
 
 
-FOLDER, PARTITION = "folder", "partition-id"
-
 server = ServerApp()
-client = ClientApp()
 
 
 @server.main()
@@ -200,36 +193,5 @@ def serve(grid: Grid, context: Context) -> None:
     except BaseException as error:
         write_json(home / OUTCOME, {**outcome, "phase": "failed", "error": f"{type(error).__name__}: {error}"})
         raise
-    write_json(home / OUTCOME, {**outcome, "phase": "finished", "error": None})
-
-
-@client.train()
-def work(message: Message, context: Context) -> Message:
-    """Answer one request."""
-    request, ticket = unpack(message.content)
-    return Message(pack(_answerer_of(site_folder(context))(request), ticket), reply_to=message)
-
-
-@client.query()
-def name(message: Message, context: Context) -> Message:
-    """Say which site this is, where nodes have no keys by which the server would know."""
-    return Message(
-        RecordDict({RECORD: ConfigRecord({"name": read_settings(site_folder(context))["name"]})}), reply_to=message
-    )
-
-
-def site_folder(context: Context) -> Path:
-    """The folder of the site that this node is."""
-    if FOLDER in context.node_config:
-        return Path(str(context.node_config[FOLDER]))
-    if PARTITION not in context.node_config:
-        raise ValueError("--node-config must have folder, the site's own folder")
-    layout = Layout(Path(str(context.run_config[FOLDER])).parent)
-    return layout.site(layout.sites()[int(context.node_config[PARTITION])])
-
-
-@functools.cache
-def _answerer_of(folder: Path) -> Callable[[bytes], bytes]:
-    """The site of a folder, loaded once in the life of this process, which in a deployment is one message long."""
-    write_log(folder)
-    return make_answerer(lambda: read_entry(folder)(folder))
+    phase = "stopped" if stop_file(home, run).exists() else "finished"
+    write_json(home / OUTCOME, {**outcome, "phase": phase, "error": None})

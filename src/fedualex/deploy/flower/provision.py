@@ -36,7 +36,7 @@ publisher = "fedualex"
 
 [tool.flwr.app.components]
 serverapp = "fedualex.deploy.flower.app:server"
-clientapp = "fedualex.deploy.flower.app:client"
+clientapp = "fedualex.flower_client:client"
 
 [tool.flwr.app.config]
 folder = ""
@@ -77,15 +77,24 @@ wait "$superlink"
 
 
 def start_site(name: str, host: str, port: int, key: str) -> str:
-    """Starts a site's SuperNode, which starts a process for every message. key: the file of its private key."""
+    """Starts a site's worker, and its SuperNode, which starts a process for every message.
+
+    key: the file of the site's private key.
+    """
     return f"""\
 #!/bin/sh
 # Site {name}. Needs `fedualex[flower]` on the PATH; end it with Ctrl-C or SIGTERM.
 set -eu
 cd "$(dirname "$0")"
 {_exports()}
-exec flower-supernode --superlink {host}:{port} --root-certificates ca.crt --auth-supernode-private-key {key} \\
-    --node-config "folder=\\"$PWD\\"" --host 127.0.0.1 --port "${{{PORT_VARIABLE}:-9094}}"
+python -m fedualex.deploy.flower.worker . &
+worker=$!
+flower-supernode --superlink {host}:{port} --root-certificates ca.crt --auth-supernode-private-key {key} \\
+    --node-config "folder=\\"$PWD\\"" --host 127.0.0.1 --port "${{{PORT_VARIABLE}:-9094}}" &
+node=$!
+trap 'kill "$node" "$worker" 2>/dev/null || true; wait' EXIT
+trap 'exit 143' INT TERM
+wait "$node"
 """
 
 

@@ -61,7 +61,7 @@ def _last_object(text: str) -> dict[str, Any] | None:
     return found
 
 
-Phase = Literal["none", "pending", "running", "finished", "failed", "lost", "unreachable"]
+Phase = Literal["none", "pending", "running", "finished", "stopped", "failed", "lost", "unreachable"]
 POLL_SECONDS = 0.5
 ASK_SECONDS = 30.0
 """Our own word of a run's end is a file; Flower's is a heavy process, and is asked for now and then."""
@@ -80,7 +80,7 @@ class State:
     @property
     def ended(self) -> bool:
         """Whether nothing more will happen."""
-        return self.phase in ("finished", "failed", "lost")
+        return self.phase in ("finished", "stopped", "failed", "lost")
 
 
 def submit(folder: Path) -> str:

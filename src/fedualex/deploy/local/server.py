@@ -27,11 +27,11 @@ def main(folder: Path) -> None:
     write_log(folder)
     write_json(folder / OUTCOME, {"phase": "running", "error": None})
     try:
-        _serve(folder)
+        phase = _serve(folder)
     except BaseException as error:
         write_json(folder / OUTCOME, {"phase": "failed", "error": f"{type(error).__name__}: {error}"})
         raise
-    write_json(folder / OUTCOME, {"phase": "finished", "error": None})
+    write_json(folder / OUTCOME, {"phase": phase, "error": None})
 
 
 def _take(lock: Path) -> None:
@@ -49,7 +49,8 @@ def _take(lock: Path) -> None:
     os.write(handle, str(os.getpid()).encode())
 
 
-def _serve(folder: Path) -> None:
+def _serve(folder: Path) -> str:
+    """ "finished", or "stopped" if that was asked for."""
     names = read_settings(folder)["sites"]
     layout = Layout(folder.parent)
     carrier = Processes({name: layout.site(name) for name in names}, keys_of_sites(folder, names))
@@ -63,6 +64,7 @@ def _serve(folder: Path) -> None:
         serve = read_entry(folder)
         carrier.wait(CONNECT_SECONDS)
         serve(CarriedEngine(carrier), folder)
+        return "stopped" if carrier.stopped() else "finished"
     finally:
         carrier.close()
 
