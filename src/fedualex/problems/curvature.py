@@ -17,6 +17,7 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 from numpy.typing import NDArray
 
+from ..arrays import by_numpy
 from ..certificates.surveys import Curvature, Minorant, Surveyed
 from ..compiling import compiled, double
 from ..tree import Saddle
@@ -67,7 +68,11 @@ class Block(NamedTuple):
         if issparse(self.rows):
             return self._sparse_squares(weight)
         whole = np.concatenate([self.beside, self.rows], axis=1) if self.beside.shape[1] else self.rows
-        return np.asarray(whole.T @ (weight[:, None] * whole))
+        if np.any(weight < 0):
+            return np.asarray(whole.T @ (weight[:, None] * whole))
+        # A matrix times its own transpose is half the work, and numpy knows it by the two being one array.
+        whole = np.sqrt(weight)[:, None] * whole
+        return np.asarray(whole.T @ whole)
 
     def picked(self, columns: NDArray[np.intp]) -> NDArray[Any]:
         """These columns of (beside_i, row_i - center), as a full matrix."""
@@ -115,6 +120,7 @@ class ScoreSurveyor(Surveyor):
         super().__init__(problem)
         self.parts = parts
 
+    @by_numpy
     def survey(
         self, z: Saddle, *, curvature: bool = False, start: Saddle | None = None, columns: Columns = None
     ) -> Surveyed:

@@ -20,6 +20,7 @@ import jax
 import numpy as np
 from numpy.typing import NDArray
 
+from ..arrays import by_numpy
 from ..bundle import Bounds, Side
 from ..certificates.surveys import BoundErrors
 from ..geometry import is_geometry
@@ -65,6 +66,7 @@ class ScoreErrors:
         self.rows = sum(len(own.target) for _, own in parts)
         self._kept: dict[Any, _Errors] = {}
 
+    @by_numpy
     def of(self, bounds: Bounds) -> BoundErrors | None:
         """None where the domain is unbounded and a mean of several points was rounded."""
         above = self._side(bounds.upper, self._upper, self._of_mean_x)

@@ -8,12 +8,12 @@ from collections.abc import Mapping, Sequence
 from types import ModuleType
 from typing import Any, ClassVar, NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
+from ...arrays import Module
 from ...regularizers import Box
 from ...summaries import Known
 from ..known import Ball
@@ -40,7 +40,7 @@ EXP_LOG = 8.0
 place. Tests compare them with arithmetic of many digits."""
 
 
-class Family(eqx.Module):
+class Family(Module):
     """A convex loss phi >= 0 of a score, given a target: values, derivatives, conjugate, bounds, and what scores mean.
 
     Scores and targets are arrays along leading axes, one number for each row; a family with several scores for a row
