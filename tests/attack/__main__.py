@@ -4,7 +4,7 @@ import os
 import signal
 import sys
 
-from .harness import Part, Tally, attack, stop
+from .harness import Part, Tally, attack, limit_memory, stop
 
 
 def parts() -> list[Part]:
@@ -58,10 +58,13 @@ def main(seconds: float, seed: int, names: str = "", case: int | None = None) ->
 
 def table(tallies: list[Tally]) -> str:
     """Part, cases, failures."""
-    lines = [f"{'part':<16}{'cases':>8}{'failures':>10}{'seconds':>9}  promise"]
+    lines = [f"{'part':<16}{'cases':>8}{'failures':>10}{'seconds':>9}{'GB':>6}  promise"]
     for tally in tallies:
         part = tally.part
-        lines.append(f"{part.name:<16}{tally.cases:>8}{tally.failures:>10}{tally.seconds:>9.0f}  {part.promise}")
+        used = f"{tally.memory / 2**30:.1f}"
+        lines.append(
+            f"{part.name:<16}{tally.cases:>8}{tally.failures:>10}{tally.seconds:>9.0f}{used:>6}  {part.promise}"
+        )
         lines += [f"{'':<16}{count:>18}  {kind}" for kind, count in tally.kinds.items()]
         if tally.part.counts:
             said = ", ".join(f"{name} {count}" for name, count in tally.part.counts.items())
@@ -71,6 +74,7 @@ def table(tallies: list[Tally]) -> str:
 
 if __name__ == "__main__":
     options = os.environ
+    limit_memory()
     case = options.get("CASE")
     found = main(
         float(options.get("SECONDS", "600")),

@@ -3,6 +3,7 @@
 import contextlib
 import faulthandler
 import os
+import resource
 import signal
 import sys
 import time
@@ -10,12 +11,29 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+import jax
 import numpy as np
 
 BUSY = 10
 """How many times slower than alone a call may be beside other work."""
 SHOWN = int(os.environ.get("SHOWN", "5"))
 """Failures of a part that are printed in full; all are counted."""
+
+
+FULL, MOST = 3 * 2**30, 12 * 2**30
+"""Bytes of memory above which compiled programs are dropped, which cases of ever new shapes leave behind; and those at
+which the system refuses more, so that a case that wants too much fails by itself and not the machine."""
+
+
+def limit_memory() -> None:
+    """Of this process, for good."""
+    resource.setrlimit(resource.RLIMIT_DATA, (MOST, resource.getrlimit(resource.RLIMIT_DATA)[1]))
+
+
+def memory() -> int:
+    """Bytes that are in use now."""
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * resource.getpagesize()
 
 
 class BrokenPromiseError(AssertionError):
@@ -61,6 +79,8 @@ class Tally:
     failures: int = 0
     seconds: float = 0.0
     stopped: bool = False
+    memory: int = 0
+    """The most bytes that were in use after a case."""
     kinds: dict[str, int] = field(default_factory=dict)
     """How often each sentence of a failure came up."""
 
@@ -79,6 +99,9 @@ def attack(part: Part, number: int, seed: int, seconds: float, case: int | None 
             break
         except (BrokenPromiseError, HangError, Exception) as error:
             _tell(tally, seed, index, error)
+        tally.memory = max(tally.memory, used := memory())
+        if used > FULL:
+            jax.clear_caches()
     tally.seconds = time.monotonic() - began
     return tally
 

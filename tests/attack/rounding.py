@@ -9,7 +9,6 @@ import os
 from dataclasses import dataclass, field
 from typing import Any
 
-import jax
 import numpy as np
 from mpmath import mp, mpf
 
@@ -26,8 +25,6 @@ ROWS, FEATURES, GROUPS = (2, 7, 16, 40), (1, 2, 4, 6), (2, 3)
 """Few different shapes: programs are compiled for each."""
 ALIKE = int(os.environ.get("ALIKE", "8"))
 """Fits of a case, of one form and with other numbers: programs are compiled once for all of them."""
-DROPPED = 1000
-"""Fits after which compiled programs are dropped, or they would fill the memory."""
 FAMILIES = ("squared", "logistic", "huber")
 COUNTS = {"runs": 0, "proved": 0, "refused": 0, "below without rounding": 0}
 """What became of the cases so far: `make attack` shows that they are near rounding, where the allowance is needed."""
@@ -312,8 +309,6 @@ def attack(rng: Rng, several: int = ALIKE) -> None:
     seed = int(rng.integers(2**32))
     method = "fx.FeDualNewton()" if rng.random() < 0.8 else "fx.FeDualSlide()"
     for _ in range(several):
-        if (sum(COUNTS.values()) + 1) % DROPPED == 0:
-            jax.clear_caches()
         with mp.workdps(DIGITS):
             _attack_one(rng, np.random.default_rng(seed), method)
 

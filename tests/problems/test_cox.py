@@ -242,3 +242,10 @@ def test_second_derivatives_are_bounded_by_the_jacobian_bound():
             z = fx.Saddle({"weights": rng.normal(size=4)}, rng.dirichlet(np.ones(size)) if size else None)
             found = surveyor_of(alone).survey(z, curvature=True).curvature
             assert np.linalg.norm(found.xx, 2) <= problem.f.jacobian_bound(examples, problem)
+
+
+@pytest.mark.parametrize(("name", "wrong"), [("time", np.ones(3)), ("event", np.ones((4, 1)))])
+def test_times_and_events_of_another_length_are_refused_by_name(name, wrong):
+    given = {"X": np.ones((4, 2)), "time": np.ones(4), "event": np.ones(4)} | {name: wrong}
+    with pytest.raises(ValueError, match=f"{name} must hold 4 numbers, one for each row of X"):
+        fx.problems.cox(**given, radius=1.0)

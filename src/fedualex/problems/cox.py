@@ -22,7 +22,7 @@ from .known import Floor, Penalty, Smooth, norm_of_blocks, total_mass
 from .readings import Reading, RiskReading
 from .recipe import AbstractRecipe, Measure, assemble, built_from
 from .risk_sets import RiskSets, Shares, StepCut, cut_of_step, second_of, slope_of
-from .rows import Rows, features, label_column, padded_length, split_rows
+from .rows import Rows, features, label_column, padded_length, split_rows, targets
 
 TINY = 1e-12
 """By how much a floor is lowered, relative to its size, for the rounding of the sums that it is made of."""
@@ -467,7 +467,7 @@ def _split(
     X: object, time: object, event: object, clients: object, weight: object, groups: object = None
 ) -> list[Rows]:
     rows = features(X)
-    pairs = np.stack([real_array("time", time, truth=True), real_array("event", event, truth=True)], axis=-1)
+    pairs = np.stack([targets(own, rows.shape[0], name) for name, own in (("time", time), ("event", event))], axis=-1)
     y = times_and_events(pairs, rows.shape[0], "(time, event)")
     group = None if groups is None else label_column("groups", groups, rows.shape[0])
     return split_rows(rows, y, clients, weight, group)
