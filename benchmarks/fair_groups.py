@@ -119,6 +119,9 @@ def choices(rows: Rows, groups: int) -> dict[str, tuple[Rows, Weights]]:
     )
     found["worst, merged"] = merged, Weights(np.ones(count), alike)
     found["merged, cap 1/2, tenth shared"] = merged, Weights(np.full(count, max(0.5, 1 / count)), alike, 0.1)
+    for spread in (0.3, 0.5, 0.7):
+        half = np.full(count, max(0.5, 1 / count))
+        found[f"merged, cap 1/2, {spread} shared by rows"] = merged, Weights(half, sizes, spread)
     for share in (0.2, 0.4):
         found[f"merged, CVaR {share} of groups"] = merged, Weights(np.full(count, min(1, 1 / (share * count))), alike)
         cap = np.minimum(1, sizes / share)
