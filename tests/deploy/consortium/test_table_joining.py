@@ -11,6 +11,7 @@ from support.command_line import cli
 from support.consortium import deployment, run_in_threads, write_tables
 from support.patients import HOSPITALS
 
+from fedualex.deploy.consortium.doctor import WRONG, examine
 from fedualex.deploy.consortium.membership import add_site, admit, join, remove_site, renew
 from fedualex.deploy.engine import RefusedError, Request
 from fedualex.deploy.ledger import audit
@@ -167,3 +168,17 @@ def test_own_keys_take_three_sites_and_tables(tmp_path):
 
     with pytest.raises(ConfigurationError, match="own_keys are for secure sums: they take 3 sites or more"):
         init_deployment(tmp_path / "a", None, "north,south", {"goal": "logistic", "target": "y"}, {"own_keys": True})
+
+
+def test_the_doctor_and_the_readme_of_an_nvflare_kit_say_that_a_site_has_to_join(tmp_path):
+    write_tables(tmp_path)
+    root = deployment(tmp_path, "auto", server={"own_keys": True, "engine": "nvflare"}, **FIT)
+    assert "by `fedualex deploy join` in its folder" in " ".join((root / "README.md").read_text().split())
+    home = root / "sites" / "west"
+
+    def wrong():
+        return [finding.text for finding in examine(home, quick=True) if finding.state == WRONG]
+
+    assert any("this site has no certificate yet" in text for text in wrong())
+    admit(root, joined(root, "west"))
+    assert not any("certificate" in text for text in wrong())

@@ -200,6 +200,11 @@ A trial with all parties on one machine:
     fedualex deploy run FOLDER
     fedualex deploy stop FOLDER
 """
+OWN_KEYS = """
+The folders hold no key of a site: each makes its own before the first run, by `fedualex deploy join` in its folder, and
+sends the request to whoever has `authority/`, who runs `fedualex deploy admit FOLDER REQUEST`. That says eight words,
+to be compared by telephone, and which file goes to whom.
+"""
 ADMIN = "| `admin/` | who submits runs | `fedualex deploy run`, beside `server/` |\n"
 LEAVES = """In every round its increment of the dual state (as many numbers as the model has) with its weight, and the
 weighted sum of its local points.{survey} When a certificate is due: its full-batch operator at the points it is asked
@@ -291,6 +296,7 @@ def write_readme(root: Path, settings: Mapping[str, Any], leaves: str, data: str
         parties = REHEARSAL.format(folders=", ".join(f"`sites/{name}/`" for name in sites))
     else:
         parties = PARTIES.format(rows=rows, admin=admin, **server)
+    parties += OWN_KEYS if server.get("own_keys") else ""
     text = README.format(sites=", ".join(sites), parties=parties, leaves=leaves, data=data, **server)
     write_atomically(root / "README.md", text.encode())
 

@@ -114,7 +114,14 @@ def _is_private(file: Path) -> bool:
 
 
 def _certificates(party: Party) -> Said:
-    files = [file for file in sorted(party[0].rglob("*")) if file.suffix in (".crt", ".pem") and file.is_file()]
+    folder, settings = party
+    waits = (folder / "kit").exists() and not any((folder / "kit" / "startup").glob("*.crt"))
+    if "site" in settings and waits:
+        yield (
+            WRONG,
+            "this site has no certificate yet: `deploy join`, `deploy admit`, and put the new one in its place",
+        )
+    files = [file for file in sorted(folder.rglob("*")) if file.suffix in (".crt", ".pem") and file.is_file()]
     files = [file for file in files if b"BEGIN CERTIFICATE" in file.read_bytes()[:4000]]
     if not files:
         yield GOOD, "none are needed"
