@@ -6,6 +6,7 @@ Whatever a test starts is ended by its process id, even when the test fails.
 import json
 import os
 import re
+import shutil
 import signal
 import time
 from contextlib import nullcontext
@@ -72,6 +73,14 @@ def test_status_and_a_second_run(finished):
     assert "status: CERTIFIED, MAX_ROUNDS" in cli("status", finished.folder).stdout
     for again in ("run", "resume"):
         one_sentence(cli(again, finished.folder, code=2), "already holds a finished run; move it away")
+
+
+def test_status_and_the_live_page_say_why_a_server_could_not_go_on(finished, tmp_path):
+    copy = shutil.copytree(finished.folder, tmp_path / "copy")
+    (copy / "server" / "failure.json").write_text('{"error": "the columns of <site-1> differ"}')
+    assert "the server could not go on: the columns of <site-1> differ" in cli("status", copy).stdout
+    assert json.loads(cli("status", copy, "--json").stdout)["failure"] == "the columns of <site-1> differ"
+    assert "could not go on: the columns of &lt;site-1&gt; differ" in deploy_watch.page(deploy_watch.snapshot(copy))
 
 
 COMPLAINT = {"level": "WARNING", "party": "server", "logger": "fedualex.deploy.clients"}

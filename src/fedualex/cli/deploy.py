@@ -304,15 +304,20 @@ def status(folder: Path, watch: bool, port: int, as_json: bool) -> None:
     if watch:
         deploy_watch.watch(folder, port)
         return
+    from ..deploy.consortium.deployment import failure_of
+
     control, _ = engine_of(folder)
     engine, _ = control.state(folder)
     history, found = stored_run(folder)
+    failure = failure_of(layout_of(folder).server)
     last = history[-1] if history else {}
     if as_json:
         so_far = {key: last.get(key) for key in ("round", "exchanges")}
-        print_json({"engine": engine, **so_far, "status": found, "run": str(run_folder(folder))})
+        print_json({"engine": engine, **so_far, "status": found, "failure": failure, "run": str(run_folder(folder))})
         return
     echo(f"engine: {engine}")
+    if failure is not None:
+        echo(f"the server could not go on: {failure}")
     echo(f"last record: round {last['round']}, {last['exchanges']} exchanges" if last else "no record yet")
     echo(f"status: {found['status']}, {found['stop']}" if found else "status: not ended")
 

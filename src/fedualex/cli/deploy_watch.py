@@ -25,6 +25,7 @@ LAST = 10
 
 def snapshot(folder: Path) -> Json:
     """How a deployment stands: the engine's word, the records, each site, and what the server's log complains about."""
+    from ..deploy.consortium.deployment import failure_of
     from ..deploy.consortium.heard import read_heard
     from ..deploy.party import read_events, read_log
 
@@ -41,6 +42,7 @@ def snapshot(folder: Path) -> Json:
         "engine": said,
         "live": not ended and said != "unreachable",
         "status": None if status is None else f"{status['status']}, {status['stop']}",
+        "failure": failure_of(server),
         **{key: last.get(key) for key in ("round", "exchanges", "seconds", "bytes_up", "bytes_down")},
         "asked": f"{heard['task']} {heard['number']}" if heard else None,
         "gap": _gap(last),
@@ -165,7 +167,9 @@ def _answer(found: Json) -> str:
 
 
 def _state(found: Json) -> str:
-    if found["status"]:
+    if found["failure"]:
+        parts = [f"the server could not go on: {found['failure']}"]
+    elif found["status"]:
         parts = [f"ended: {found['status']}"]
     else:
         parts = [f"engine: {found['engine']}"] + [f"asked last: {found['asked']}"] * (found["asked"] is not None)
