@@ -33,13 +33,17 @@ def test_what_was_done_is_in_the_last_lines_in_explain_and_in_the_folder(fitted)
     done = [
         "Coefficients of categories compare with a reference: cp with ",
         "Columns of numbers that are categories: cp, thal.",
-        "Missing values count as the mean of their column: ca, trestbps, thal.",
+        "Missing values count as the mean of their column: ca ",
     ]
     for output in (text, cli("explain", place / "fit").output):
         lines = " ".join(output.split())
         assert all(sentence in lines for sentence in done)
         assert "thal=7 (against 3)" in lines
-    assert text.strip().splitlines()[-1].startswith("model: ")
+    assert text.splitlines()[-2:] == [
+        f"model: {place / 'fit' / 'model'}",
+        f"next: fedualex report {place / 'fit'}, a page; fedualex predict {place / 'fit'} NEW.csv",
+    ]
+    assert all(len(line) <= 100 or str(place) in line for line in text.splitlines())
     found = strict(cli("explain", place / "fit", "--json").output)
     assert found["training"]["done"][1] == done[1]
     assert "thal=7 (against 3)" in found["coefficients"]

@@ -93,7 +93,7 @@ def test_refused_effects_give_their_reason_beside_the_coefficients():
 def test_the_worst_client_is_named_with_both_worst_values():
     page = text_of(committee_section(fitted(full_training(["a", "b"]))))
     assert "Served worst is b, with the loss 0.410 on held-out rows; served best is a, with 0.400." in page
-    assert "With the ordinary model at the same penalty the worst is b, with 0.610: the worst is better by 0.20" in page
+    assert "With the ordinary model the worst is b, with 0.610: the worst is better by 0.20" in page
 
 
 def test_clients_that_are_masked_are_not_shown_and_that_is_said():
@@ -206,3 +206,11 @@ def test_axes_have_a_few_ticks_within_their_ends(low, high):
         assert 2 <= len(axis.ticks) <= 8
         assert all(axis.has(value) for value, _ in axis.ticks)
         assert len({text for _, text in axis.ticks}) == len(axis.ticks)
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_intercepts_of_clients_are_said_beside_the_effects(own):
+    training = full_training(["a", "b"])
+    training["effects"] = {**training["effects"], "own_intercepts": own}
+    page = text_of(committee_section(fitted(training)))
+    assert ("each client has an intercept of its own" in page) == own

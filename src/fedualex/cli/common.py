@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 import sys
+import textwrap
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -27,6 +28,9 @@ STOPS = {
     "DIVERGED": 4,
 }
 """Ends of a run with an exit code of their own, unless the answer is OPTIMAL."""
+
+LINE = 100
+"""Columns of a line of text at most, and those of a table that goes to no terminal."""
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of text.")
 
@@ -73,6 +77,18 @@ def echo(text: str = "", *, err: bool = False) -> None:
 def echo_line(text: str, *, err: bool = False) -> None:
     """The same with names in it whose line breaks must not forge another line."""
     echo(in_one_line(text), err=err)
+
+
+def line_width() -> int:
+    """The columns of the terminal; LINE where there is none."""
+    return shutil.get_terminal_size((LINE, 24)).columns
+
+
+def print_paragraph(text: str, *, err: bool = False) -> None:
+    """Sentences, in lines that are read easily; single words are never broken."""
+    width = min(line_width(), LINE)
+    for line in textwrap.wrap(in_one_line(visible(text)), width, break_long_words=False, break_on_hyphens=False):
+        click.echo(line, err=err)
 
 
 def in_one_line(text: str) -> str:
@@ -128,7 +144,7 @@ def print_table(table: Any) -> None:
     from rich.console import Console
     from rich.measure import Measurement
 
-    console = Console(markup=False, emoji=False, highlight=False)
+    console = Console(width=line_width(), markup=False, emoji=False, highlight=False)
     for column in table.columns:
         column.overflow = "fold"
         column.header, column._cells = visible(str(column.header)), [visible(str(cell)) for cell in column.cells]
@@ -136,7 +152,9 @@ def print_table(table: Any) -> None:
         column.no_wrap = not any(" " in str(cell) for cell in (column.header, *column.cells))
     unlimited = console.options.update(max_width=10_000)
     if Measurement.get(console, unlimited, table).minimum <= console.width:
-        console.print(table)
+        with console.capture() as drawn:
+            console.print(table)
+        click.echo("\n".join(line.rstrip() for line in drawn.get().splitlines()))
     else:
         console.print("\n".join(_listed(table)))
 

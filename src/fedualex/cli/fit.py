@@ -16,6 +16,7 @@ from .common import (
     one_line_errors,
     out_option,
     print_json,
+    print_paragraph,
     resumable,
 )
 from .shown import FEW, as_text, description, predictions, show, show_effects, show_measures
@@ -143,17 +144,17 @@ def fit(table: str, out: Path | None, as_json: bool, **options: object) -> None:
         folder, settings = Path(table).parent, {**document["fit"], **given}
     planned = plan_fit(settings, folder)
     path = out or Path("fits") / f"{Path(table.removeprefix('bundled:')).stem}-{planned.goal}"
-    if not as_json:
-        echo_line(planned.words)
-        for note in planned.notes:
-            echo_line(f"note: {note}")
+    _tell(planned.words)
     with resumable("the fit", as_json):
         model = fit_into(path, planned, _tell)
     if as_json:
         print_json({"folder": str(path), "goal": planned.goal, "notes": planned.notes, **description(model)})
     else:
         show(model, FEW)
+        for note in planned.notes:
+            print_paragraph(f"note: {note}")
         echo(f"model: {path / MODEL}")
+        echo(f"next: fedualex report {path}, a page; fedualex predict {path} NEW.csv")
     reached = model.certificate["status"] == "OPTIMAL"
     if not reached and not as_json:
         echo("To come nearer, raise --rounds, or accept a larger --tol; with another --out.")
@@ -303,7 +304,7 @@ def evaluate(model: Path, table: str, clients: str | None, key: str | None, out:
     if as_json:
         print_json({"notes": notes, **measures.plain()})
         return
-    show_measures(found, measures.plain(), f"On {rows.rows - measures.dropped} rows of {rows.source}:")
+    show_measures(found, measures.plain(), title=f"On {rows.rows - measures.dropped} rows of {rows.source}:")
     if out is not None:
         echo(f"measures: {out}")
 

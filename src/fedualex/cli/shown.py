@@ -1,20 +1,21 @@
-"""A model on the screen: its certificate in words, its test, its coefficients; and its predictions as text."""
+"""A model on the screen: the answer first, then how sure it is, how it fares, and how it was made."""
 
 import csv
 import io
 import json
 import math
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..display import apart, determined, rounded_up
 from ..storage import Json
-from .common import echo_line, in_one_line, print_table
+from .common import in_one_line, print_paragraph, print_table
 
 POSITIVES = "positives"
 """The measure that is the share of the second class, whose name people see instead."""
 INTERCEPT = "(intercept)"
-FEW = 12
-"""Coefficients that a fit shows; `explain` shows all that are not 0."""
+FEW = 20
+"""Effects, coefficients and clients that a fit shows; `explain` shows all."""
 
 
 def predictions(model: Any, table: Any) -> dict[str, list[Any]]:
@@ -49,49 +50,61 @@ def description(model: Any) -> Json:
         "intercept": model.intercept.tolist(),
         "coefficients": {c.feature: c.per_unit.tolist() for c in model.coefficients if c.size > 0},
         "curves": {name: _curve_at_knots(model, name) for name in model.encoder.curves},
-        "proved": proved_of(model),
+        "proved": _proved_of(model),
         "training": model.training,
     }
 
 
-def _curve_at_knots(model: Any, name: str) -> dict[str, Any]:
-    """What a column that bends adds to the answer at its knots, against the middle one."""
-    knots = model.encoder.knots(name)
-    return {
-        "knots": knots.tolist(),
-        "against": float(knots[len(knots) // 2]),
-        "adds": model.curve(name, knots).tolist(),
-    }
-
-
-def proved_of(model: Any) -> dict[str, Any]:
-    """What is proved of the distance of each coefficient, per unit, from the best one; empty where nothing is."""
-    found: dict[str, Any] = (model.training.get("effects") or {}).get("coefficients", {})
-    return found
-
-
 def show(model: Any, most: int | None) -> None:
-    """A model for people: what is certified, how it fares, and its coefficients."""
-    if verdict := model.training.get("verdict"):
-        echo_line(verdict)
-    echo_line(claim(model))
-    if (penalty := model.training.get("penalty")) is not None:
-        echo_line(f"Penalty: {penalty['sentence']}.")
-    for sentence in model.training.get("weighs", ()):
-        echo_line(f"In its objective {sentence}.")
-    if (rate := model.training.get("rate")) is not None:
-        echo_line(rate["sentence"])
-    show_measures(model, model.training.get("held_out"))
-    if (ordinary := model.training.get("ordinary")) is not None:
-        echo_line(f"{ordinary['sentence']}.")
-        if worst := ordinary.get("worst_group"):
-            echo_line(worst)
-    for part in model.parts():
-        _show_coefficients(part, most)
-    if (effects := model.training.get("effects")) is not None:
+    """A model for people. most: rows of a table; None is all of them, with the coefficients of the model itself."""
+    training = model.training
+    print_paragraph(_answer(model))
+    ordinary, effects = training.get("ordinary") or {}, training.get("effects") or {}
+    if sentence := training.get("verdict") or ordinary.get("worst_group"):
+        print_paragraph(sentence)
+    if effects:
         show_effects(model, effects, most)
-    for sentence in model.training.get("done", ()):
-        echo_line(sentence)
+    if most is None or all(row["penalized"] is None for row in effects.get("rows", ())):
+        for part in model.parts():
+            _show_coefficients(part, most)
+    else:
+        print_paragraph(_own_coefficients(model))
+    show_measures(model, training.get("held_out"), most)
+    if ordinary:
+        print_paragraph(f"{ordinary['sentence']}.")
+    print_paragraph(claim(model))
+    _show_how(training)
+
+
+def _answer(model: Any) -> str:
+    """What it predicts from what, and how well on held-out rows."""
+    from ..models.words import MAIN, first_measure, measure_name, what_it_predicts
+
+    held = model.training.get("held_out") or {}
+    overall = held.get("overall") or {}
+    name = first_measure(MAIN, overall)
+    if not name:
+        return what_it_predicts(model)
+    ends = (held.get("intervals", {}).get("overall") or {}).get(name)
+    interval = f" ({_percent(held)} interval {_ends(ends)})" if ends else ""
+    good = f"its {measure_name(name)} is {_number(overall[name])}{interval}"
+    return f"{what_it_predicts(model)} On {held['rows']} rows that were held out, {good}."
+
+
+def _show_how(training: Mapping[str, Any]) -> None:
+    """How the model was made: its goal, its penalty, and what was done with the columns."""
+    from ..tables.goals import GOALS
+
+    if goal := training.get("goal"):
+        print_paragraph(f"Goal: {goal}, {GOALS[goal].words}.")
+    if (penalty := training.get("penalty")) is not None:
+        print_paragraph(f"Penalty: {penalty['sentence']}.")
+    for sentence in training.get("weighs", ()):
+        print_paragraph(f"In its objective {sentence}.")
+    if (rate := training.get("rate")) is not None:
+        print_paragraph(rate["sentence"])
+    for sentence in training.get("done", ()):
+        print_paragraph(sentence)
 
 
 def claim(model: Any) -> str:
@@ -111,32 +124,40 @@ def claim(model: Any) -> str:
     return f"Tolerance {tol:g} not reached: {known}"
 
 
+# Effects.
+
+
 def show_effects(model: Any, effects: Json, most: int | None = None) -> None:
     """The table of effects, the surest first, and what is to be said of it; or why there is none."""
     if (why := effects.get("refused")) is not None:
-        echo_line(f"{why[:1].upper()}{why[1:].rstrip('.')}.")
+        print_paragraph(f"{why[:1].upper()}{why[1:].rstrip('.')}.")
         return
     import numpy as np
 
     from ..inference.table import Effects
 
     found = Effects.read(effects)
-    order = sorted(range(len(found.rows)), key=lambda j: -abs(np.nan_to_num(found.rows[j].z)))
+    rows = found.rows
+    order = sorted(range(len(rows)), key=lambda j: (rows[j].name.startswith(INTERCEPT), -abs(np.nan_to_num(rows[j].z))))
     kept, names = order[:most], found.header()
     own = ", an intercept for each client" if effects.get("own_intercepts") else ""
-    echo_line(f"Effects on {_outcome(model)} without penalty{own}, the surest first:")
+    print_paragraph(f"Effects on {_outcome(model)} without penalty{own}, the surest first:")
     first = names.index(found.effect) if found.effect in names else names.index("estimate")
     interval = next(j for j, name in enumerate(names[first:], first) if name.endswith("interval"))
     shown = [*range(names.index("estimate")), first, interval, names.index("p")]
     cells, heads = found.cells(), [names[j].removeprefix("its ") for j in shown]
-    _print_rows(heads, [[cells[j][column] for column in shown] for j in kept])
+    lines = [[cells[j][column] for column in shown] for j in kept]
+    for line, j in zip(lines, kept, strict=True):
+        if np.isnan(rows[j].estimate):
+            line[heads.index(names[first])] = "dropped"
+    _print_rows(heads, lines)
     if len(kept) < len(order):
-        echo_line(f"{len(order) - len(kept)} more: fedualex summary")
+        print_paragraph(f"{len(order) - len(kept)} more: fedualex summary")
     for name, curve in (effects.get("curves") or {}).items():
         if (chance := curve["bends"]) is not None:
-            echo_line(f"The effect of {name} bends with p = {chance:.2g} (Wald's test of a straight line).")
+            print_paragraph(f"The effect of {name} bends with p = {chance:.2g} (Wald's test of a straight line).")
     for sentence in found.words:
-        echo_line(sentence)
+        print_paragraph(sentence)
 
 
 def _outcome(model: Any) -> str:
@@ -147,55 +168,98 @@ def _outcome(model: Any) -> str:
     return f"{model.target} = {labels[1]}" if len(labels) == 2 else str(model.target)
 
 
-def show_measures(model: Any, measures: Json | None, title: str = "") -> None:
-    """How it fares on rows that it was not fitted to, in all and for each client; nothing where that is not known."""
+# Measures.
+
+
+def show_measures(model: Any, measures: Json | None, most: int | None = None, title: str = "") -> None:
+    """Of all rows with intervals and of the client that is worst off, then of each client, then calibration."""
     if measures is None:
         return
-    from ..tables.measures import worst
-
     overall, clients = measures["overall"], measures["clients"]
-    rows = {"all clients": overall}
-    ends = measures.get("intervals", {}).get("overall", {})
-    if ends:
-        percent = 100 * measures.get("confidence", 0.95)
-        rows |= {f"{percent:g}% interval": {name: _ends(ends.get(name)) for name in overall}}
-    if len(clients) > 1:
-        rows |= {"worst of each": {name: worst(name, clients) for name in overall}, **clients}
-    echo_line(title or f"On {measures['rows']} rows that were held out:")
-    names = [f"share of {model.classes.tolist()[1]}" if name == POSITIVES else name for name in overall]
-    _print_rows(["", *names], [[who, *(_number(found.get(name)) for name in overall)] for who, found in rows.items()])
-    if ends and overall.get("auc") in (0.0, 1.0):
-        echo_line(
+    print_paragraph(title or f"On {measures['rows']} rows that were held out:")
+    _show_overall(model, measures)
+    if overall.get("auc") in (0.0, 1.0) and measures.get("intervals", {}).get("overall"):
+        print_paragraph(
             f"An auc of {overall['auc']:g} has the exact interval (Clopper, Pearson) of pairs without a common row."
         )
+    if len(clients) > 1:
+        names = [name for name in overall if name != "rows"]
+        print_paragraph("Of each client:")
+        rows = [[str(who), *(_number(found.get(name)) for name in ("rows", *names))] for who, found in clients.items()]
+        _print_rows(["client", "rows", *(_measure_title(model, name) for name in names)], rows[:most])
+        if len(rows) > len(rows[:most]):
+            print_paragraph(f"{len(rows) - len(rows[:most])} more clients: fedualex explain")
     _show_calibration(measures.get("calibration", {}).get("overall"))
     share, accuracy = overall.get(POSITIVES), overall.get("accuracy")
     if share is not None and accuracy is not None and accuracy <= max(share, 1 - share):
         often = model.classes.tolist()[int(share >= 0.5)]
-        echo_line(
+        print_paragraph(
             f"Its accuracy is not above that of the answer {often} for every row; auc says how well it orders rows."
         )
+
+
+def _show_overall(model: Any, measures: Json) -> None:
+    from ..tables.measures import worst_client
+
+    overall, clients = measures["overall"], measures["clients"]
+    ends = measures.get("intervals", {}).get("overall", {})
+    heads = ["", "all clients", *([f"{_percent(measures)} interval"] if ends else [])]
+    heads += ["worst client"] if len(clients) > 1 else []
+    rows = []
+    for name, value in overall.items():
+        if name == "rows":
+            continue
+        cells = [_measure_title(model, name), _number(value), *([_ends(ends.get(name))] if ends else [])]
+        who = worst_client(name, clients)
+        rows.append([*cells, "" if who is None else f"{_number(clients[who][name])} ({who})"][: len(heads)])
+    _print_rows(heads, rows)
+
+
+def _measure_title(model: Any, name: str) -> str:
+    return f"share of {model.classes.tolist()[1]}" if name == POSITIVES else name
+
+
+def _percent(measures: Json) -> str:
+    return f"{100 * measures.get('confidence', 0.95):g}%"
 
 
 def _show_calibration(found: Json | None) -> None:
     if found is None:
         return
     if found["slope"] is None:
-        echo_line(f"Calibration: {found['sentence']}.")
+        print_paragraph(f"Calibration: {found['sentence']}.")
         return
     slope, start = ([f"{value:.3g}" for value in found[name]] for name in ("slope", "intercept"))
     of_slope, of_start = (f"{value} ({lower} to {upper})" for value, lower, upper in (slope, start))
-    echo_line(f"Calibration: slope {of_slope}, 1 if right; intercept {of_start}, 0 if right.")
+    print_paragraph(f"Calibration: slope {of_slope}, 1 if right; intercept {of_start}, 0 if right.")
 
 
-def _ends(ends: list[float] | None) -> str:
+def _ends(ends: Sequence[float] | None) -> str:
     return "-" if ends is None else f"{ends[0]:.3g} to {ends[1]:.3g}"
+
+
+# Coefficients of the model itself.
+
+
+def _proved_of(model: Any) -> dict[str, Any]:
+    """What is proved of the distance of each coefficient, per unit, from the best one; empty where nothing is."""
+    found: dict[str, Any] = (model.training.get("effects") or {}).get("coefficients", {})
+    return found if any(told.get("within") is not None or told.get("proved") for told in found.values()) else {}
+
+
+def _own_coefficients(model: Any) -> str:
+    """Where the table of effects has them already, how many there are."""
+    used, features = sum(c.size > 0 for c in model.coefficients), len(model.encoder.features)
+    return (
+        f"The model that predicts has the penalized coefficients: {used} of {features} are not 0 "
+        "(fedualex explain lists them)."
+    )
 
 
 def _show_coefficients(model: Any, most: int | None) -> None:
     bent = {model.encoder.features[j] for place in model.encoder.bent.values() for j in range(place.start, place.stop)}
     used = [c for c in model.coefficients if c.size > 0 and c.feature not in bent]
-    several, proved = model.weights.ndim > 1, proved_of(model)
+    several, proved = model.weights.ndim > 1, _proved_of(model)
     names = [f"per unit, {label}" for label in model.classes.tolist()] if several else ["per unit"]
     names += ["within"] * bool(proved) + ["per deviation"] * (not several) + ["proved"] * bool(proved)
     numbers = set(model.encoder.numbers)
@@ -215,10 +279,10 @@ def _show_coefficients(model: Any, most: int | None) -> None:
     # a baseline hazard takes the place of an intercept
     shown = rows if model.answers.reading.timed else [*rows, [INTERCEPT, *alone, *beside]]
     features = len(model.encoder.features) - len(bent)
-    echo_line(f"Coefficients of {model.adds_to}: {len(used)} of {features} are not 0, the largest first:")
+    print_paragraph(f"Coefficients of {model.adds_to}: {len(used)} of {features} are not 0, the largest first:")
     _print_rows(["feature", *names], shown)
     if len(used) > len(rows):
-        echo_line(f"{len(used) - len(rows)} more: fedualex explain")
+        print_paragraph(f"{len(used) - len(rows)} more: fedualex explain")
     _show_zeros([c.feature for c in model.coefficients if c.size == 0 and c.feature not in bent], proved)
     for name in model.encoder.curves:
         _show_curve(model, name)
@@ -231,13 +295,23 @@ def _show_curve(model: Any, name: str) -> None:
     against = words[len(words) // 2]
     if not model.weights[model.encoder.bent[name]].any():
         straight = "zero" if not model.weights[model.encoder.numbers.index(name)].any() else "straight"
-        echo_line(f"The effect of {name} does not bend at this penalty: it is {straight}.")
+        print_paragraph(f"The effect of {name} does not bend at this penalty: it is {straight}.")
         return
     told = [f"{_each(adds)} at {word}" for word, adds in zip(words, found["adds"], strict=True) if word != against]
-    echo_line(
+    print_paragraph(
         f"The effect of {name} bends between {words[0]} and {words[-1]}, and is straight beyond. Against {against} it "
         f"adds {', '.join(told)}; its coefficient above is of the straight part alone."
     )
+
+
+def _curve_at_knots(model: Any, name: str) -> dict[str, Any]:
+    """What a column that bends adds to the answer at its knots, against the middle one."""
+    knots = model.encoder.knots(name)
+    return {
+        "knots": knots.tolist(),
+        "against": float(knots[len(knots) // 2]),
+        "adds": model.curve(name, knots).tolist(),
+    }
 
 
 def _each(adds: Any) -> str:
@@ -255,10 +329,13 @@ def _show_zeros(zeros: list[str], proved: dict[str, Any]) -> None:
     """Which coefficients are 0 in the best model too."""
     known = [name for name in zeros if proved.get(name, {}).get("proved") == "zero"]
     if known:
-        more = f", and {len(known) - FEW} more" if len(known) > FEW else ""
-        echo_line(f"Proved to be 0 in the best model at this penalty: {', '.join(known[:FEW])}{more}.")
+        print_paragraph(f"Proved to be 0 in the best model at this penalty: {_some(known)}.")
     if known and (rest := [name for name in zeros if name not in known]):
-        echo_line(f"Not proved of {', '.join(rest[:FEW])}{f', and {len(rest) - FEW} more' if len(rest) > FEW else ''}.")
+        print_paragraph(f"Not proved of {_some(rest)}.")
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(names[:FEW]) + (f", and {len(names) - FEW} more" if len(names) > FEW else "")
 
 
 def _print_rows(names: list[str], rows: list[list[str]]) -> None:

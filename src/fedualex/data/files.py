@@ -178,12 +178,13 @@ def bundled(name: str) -> tuple[NDArray[Any], NDArray[Any]]:
 
 
 def bundled_table(name: str) -> Table:
-    """The same as a table with the names of its features, and the column "target".
+    """The same as a table with the names of its features, in the units in which they were measured, and "target".
 
     name: one of `fx.data.BUNDLED`.
     """
     one_of("name", name, BUNDLED)
-    found = getattr(required("sklearn.datasets", "scikit-learn", "estimators", "bundled data"), f"load_{name}")()
+    load = getattr(required("sklearn.datasets", "scikit-learn", "estimators", "bundled data"), f"load_{name}")
+    found = load(scaled=False) if name == "diabetes" else load()
     columns = {str(key): np.asarray(x, float) for key, x in zip(found.feature_names, found.data.T, strict=True)}
     return Table(columns | {"target": np.asarray(found.target)}, name)
 

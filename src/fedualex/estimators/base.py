@@ -140,7 +140,8 @@ class AbstractFederated(BaseEstimator):  # type: ignore[misc]
     is given every record of the run, and ends it by returning True. verbose: print every record; on a terminal a
     progress bar is shown in any case.
     A penalty of "auto" (l1, of the Lassos alpha, of several targets nuclear) is chosen among 30 values by held-out
-    rows: the largest whose held-out loss is within one standard error of the least. folds: how many parts the rows of
+    rows: the largest whose held-out loss is within one standard error of the least, and where the worst client is
+    served that of the least. folds: how many parts the rows of
     each client are dealt into for that, or "sites" to hold out one client after the other. path_ is then the curve that
     was measured (`path_.values`, `path_.measure`, `path_.error`, `path_.sentence`), else None; l1_, alpha_ or nuclear_
     is the penalty of the fit, which is certified as any other.

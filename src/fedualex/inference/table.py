@@ -141,7 +141,13 @@ class Effects:
         ratios = [self.effect, f"its {percent} interval"] if self._has_ratios else []
         statistic = "t" if self.degrees is not None else "z"
         about = ["estimate", "error", f"{percent} interval", *ratios, statistic, "p", "proved within"]
-        return ["effect", "penalized", *(["proved"] if self.tells_of_penalized else []), *about]
+        penalized = ["penalized"] * self.has_penalized + ["proved"] * self.tells_of_penalized
+        return ["effect", *penalized, *about]
+
+    @property
+    def has_penalized(self) -> bool:
+        """Whether the coefficients of the model are beside its effects."""
+        return not all(np.isnan(row.penalized) for row in self.rows)
 
     @property
     def tells_of_penalized(self) -> bool:
@@ -163,8 +169,8 @@ class Effects:
         return _is_ratio(self.effect)
 
     def _cells(self, row: Effect) -> list[str]:
-        penalized = [determined(row.penalized, row.penalized_bound)]
-        penalized += [row.penalized_proved] if self.tells_of_penalized else []
+        penalized = [determined(row.penalized, row.penalized_bound)] * self.has_penalized
+        penalized += [row.penalized_proved] * self.tells_of_penalized
         if np.isnan(row.estimate):
             return [row.label, *penalized, "dropped", *[""] * (len(self.header()) - 2 - len(penalized))]
         ratios = []
@@ -178,7 +184,7 @@ class Effects:
 def tabulate(
     estimate: Estimate,
     *,
-    penalized: NDArray[Any],
+    penalized: NDArray[Any] | None,
     effect: str,
     kind: str = "model-based",
     confidence: float = 0.95,
@@ -189,16 +195,18 @@ def tabulate(
     references: Mapping[str, str] | None = None,
     proved: Proved | None = None,
     shown_per: NDArray[Any] | None = None,
+    about: str = UNPENALIZED,
 ) -> Effects:
     """The table of an estimate that is DONE.
 
-    penalized: the coefficients of the model, as they are to be shown. effect: what exp of a parameter is called;
+    penalized: the coefficients of the model, as they are to be shown; None if they are not comparable.
+    effect: what exp of a parameter is called;
     "difference" if it is the parameter itself that is reported, "" if neither has a name. kind: one of KINDS. units: by
     what each parameter is multiplied to be per unit of its column (the target's scale over the column's deviation), or
     a matrix that takes parameters to what is reported, for an intercept at the columns' zeros; offset is added then.
     names: of what is reported, if not the estimate's own. references: the level that a category is compared with, by
     name. proved: of the penalized coefficients, in the units in which they are shown. shown_per: for how many units of
-    a column each effect is shown; 1 if left out.
+    a column each effect is shown; 1 if left out. about: what the estimates are, in a sentence.
     """
     if estimate.outcome is not Outcome.DONE:
         raise ValueError(f"estimate must be DONE, got {estimate.outcome.name}: {estimate.sentence}")
@@ -212,6 +220,7 @@ def tabulate(
     z, p, reach = _tests(values, errors, confidence, degrees)
     lower, upper = values - reach, values + reach
     within = np.full(len(names), np.inf) if proved is None else proved.bounds
+    penalized = np.full(len(names), np.nan) if penalized is None else penalized
     columns = dict(zip(NUMBERS, (penalized, values, errors, lower, upper, z, p, bounds, within), strict=True))
     level = {} if references is None else references
     units_shown = np.ones(len(names)) if shown_per is None else shown_per
@@ -220,7 +229,7 @@ def tabulate(
         numbers = {key: float(column[j]) for key, column in columns.items()}
         known = "" if proved is None else proved.word(j)
         rows.append(_effect(name, level.get(name, ""), numbers, effect, known, float(units_shown[j])))
-    words = _words(estimate, kind, conditional, degrees)
+    words = [about, *_words(estimate, kind, conditional, degrees)]
     return Effects(rows, kind, effect, confidence, conditional, degrees, words)
 
 
@@ -290,7 +299,7 @@ def _tests(
 
 
 def _words(estimate: Estimate, kind: str, conditional: bool, degrees: int | None) -> list[str]:
-    words = [UNPENALIZED, KINDS[kind]]
+    words = [KINDS[kind]]
     words += [CONDITIONAL] if conditional else []
     if degrees is not None:
         words.append(f"Intervals are of Student's distribution with {degrees} degrees of freedom.")

@@ -10,19 +10,17 @@ from typing import Any
 
 from ..display import escaped, rounded_up
 from ..models import Model
-from ..problems.readings import NEUTRAL, OF, SMALLER_IS_BETTER
+from ..models.words import MAIN, SERVED, count_text, first_measure, measure_name, what_it_predicts
+from ..problems.readings import OF, SMALLER_IS_BETTER
 from ..storage import Json
 from . import charts
 from .charts import Axis
 from .effects import curves_part, effects_part
 from .numbers import estimate_texts, number_text
-from .parts import PERCENT, bullets, count, ended, fold, paragraph, part_of, scrolled, section
+from .parts import PERCENT, bullets, ended, fold, paragraph, part_of, scrolled, section
 
 MOST_CLIENTS, MOST_CURVES = 20, 12
 """How many clients are shown before the fold, and how many there may be for their curves to be unfolded."""
-NAMES = {"auc": "AUC", "c-index": "C-index", "r2": "R²", "mae": "mean absolute error", "mse": "mean squared error"}
-MAIN, SERVED = ("auc", "c-index", "r2", "accuracy", "mae", "loss"), ("loss", "auc", "c-index", "mae", "r2", "accuracy")
-"""The measure of the first sentence, and that by which clients are compared: the first of these that there is."""
 CALIBRATED = (
     "Risks that are right have the intercept 0 and the slope 1; a slope below 1 says that they are too extreme."
 )
@@ -48,7 +46,7 @@ def committee_section(model: Model) -> str:
 
 def first_sentence(model: Model) -> str:
     """What is predicted from what, how well, with what penalty, and that it is certified."""
-    sentences = [f"This model {_predicts(model)}{_from_rows(model)}.", _how_good(model), _penalty(model)]
+    sentences = [what_it_predicts(model), _how_good(model), _penalty(model)]
     gap = model.certificate.get("gap")
     if gap is None:
         sentences.append("It is not certified.")
@@ -57,48 +55,21 @@ def first_sentence(model: Model) -> str:
     return " ".join(filter(None, sentences))
 
 
-def _predicts(model: Model) -> str:
-    labels, targets = [str(label) for label in model.classes.tolist()], " and ".join(model.targets)
-    targets = f"the hazard of {model.targets[1]}" if model.answers.reading.timed else targets
-    if len(labels) == 2:
-        if model.answers.reading.has_probabilities:
-            return f"predicts the probability that {targets} is {labels[1]}"
-        return f"ranks rows by how likely {targets} is {labels[1]}"
-    return f"predicts which of {len(labels)} classes {targets} is" if labels else f"predicts {targets}"
-
-
-def _from_rows(model: Model) -> str:
-    rows, clients = model.training.get("rows"), part_of(model, "clients")
-    if rows is None:
-        return ""
-    return f", from {count(rows, 'row')}" + (f" of {count(len(clients), 'client')}" if clients else "")
-
-
 def _how_good(model: Model) -> str:
     held = part_of(model, "held_out")
     overall = held.get("overall") or {}
-    name = _first_measure(MAIN, overall)
+    name = first_measure(MAIN, overall)
     if not name:
         return "Nothing was measured on held-out rows."
     value, interval = estimate_texts(overall[name], _ends(held, name))
     interval = f" ({_percent(held)}% interval {interval})" if interval else ""
-    return f"On {count(held['rows'], 'row')} that took no part in the fit, its {_name(name)} is {value}{interval}."
+    rows = count_text(held["rows"], "row")
+    return f"On {rows} that took no part in the fit, its {measure_name(name)} is {value}{interval}."
 
 
 def _penalty(model: Model) -> str:
     sentence = str(part_of(model, "penalty").get("sentence") or "").partition(";")[0]  # the rest is below
     return f"Penalty: {ended(sentence)}" if sentence else ""
-
-
-def _first_measure(wanted: Sequence[str], values: Json) -> str:
-    """The first of these that has a value, or else any that is said of a model; "" if there is none."""
-    known = [name for name, value in values.items() if value is not None and name not in NEUTRAL]
-    return next((name for name in (*wanted, *known) if name in known), "")
-
-
-def _name(measure: str) -> str:
-    name, of, rest = measure.partition(OF)
-    return f"{NAMES.get(name, name)}{of}{rest}"
 
 
 def _percent(held: Json) -> str:
@@ -122,7 +93,7 @@ def measures_part(model: Model) -> str:
         body = paragraph("No rows were held out of the fit, so nothing is known of how well this model does.", "note")
         return section("measures", "Discrimination and calibration", body)
     clients = held.get("clients") or {}
-    said = f"On {count(held['rows'], 'row')} that took no part in the fit" + (
+    said = f"On {count_text(held['rows'], 'row')} that took no part in the fit" + (
         f", with {_percent(held)}% intervals." if held.get("intervals") else "."
     )
     if not clients:
@@ -137,7 +108,7 @@ def _measures_tables(model: Model, held: Json) -> str:
     calibration = held.get("calibration") or {}
     trained = part_of(model, "clients")
     parts = [("calibration intercept", "intercept"), ("calibration slope", "slope")] if calibration else []
-    named = [f"share of {model.classes.tolist()[1]}" if name == "positives" else _name(name) for name in names]
+    named = [f"share of {model.classes.tolist()[1]}" if name == "positives" else measure_name(name) for name in names]
     titles = ["rows trained on", "rows held out", *named, *(title for title, _ in parts)]
     head = "<tr><th></th>" + "".join(f'<th scope="col" class="number">{escaped(one)}</th>' for one in titles) + "</tr>"
 
@@ -158,7 +129,9 @@ def _measures_tables(model: Model, held: Json) -> str:
     listed = list(clients) if len(clients) > 1 else []
     body = scrolled("Held-out rows", head, [line(client) for client in (None, *listed[:MOST_CLIENTS])])
     if rest := listed[MOST_CLIENTS:]:
-        body += fold(f"The other {count(len(rest), 'client')}", scrolled("More clients", head, list(map(line, rest))))
+        body += fold(
+            f"The other {count_text(len(rest), 'client')}", scrolled("More clients", head, list(map(line, rest)))
+        )
     body += paragraph(CALIBRATED, "small") if parts else ""
     return body + _why_not_calibrated(calibration)
 
@@ -230,10 +203,10 @@ def path_part(model: Model) -> str:
 
 
 def served_part(model: Model) -> str:
-    """Each client's measure, the worst first, beside the ordinary model at the same penalty."""
+    """Each client's measure, the worst first, beside the ordinary model."""
     held, ordinary = part_of(model, "held_out"), part_of(model, "ordinary")
     other = ordinary.get("held_out") or {}
-    name = _first_measure(SERVED, held.get("overall") or {})
+    name = first_measure(SERVED, held.get("overall") or {})
     known, beside = _of_clients(held, name), _of_clients(other, name)
     said = [*model.training.get("weighs", ()), *([ended(ordinary["sentence"])] if ordinary.get("sentence") else [])]
     if len(known) < 2:
@@ -255,8 +228,8 @@ def _worst_sentence(name: str, known: Mapping[str, float], beside: Mapping[str, 
     worst = max(known, key=lambda client: sign * known[client])
     best = min(known, key=lambda client: sign * known[client])
     text = (
-        f"Served worst is {worst}, with the {_name(name)} {number_text(known[worst])} on held-out rows; served best "
-        f"is {best}, with {number_text(known[best])}."
+        f"Served worst is {worst}, with the {measure_name(name)} {number_text(known[worst])} on held-out rows; "
+        f"served best is {best}, with {number_text(known[best])}."
     )
     if not beside:
         return text
@@ -264,17 +237,14 @@ def _worst_sentence(name: str, known: Mapping[str, float], beside: Mapping[str, 
     change = sign * (beside[other] - known[worst])
     verdict = "better" if change > 0 else "worse"
     difference = f"the worst is {verdict} by {number_text(abs(change), 2)} here" if change else "the worst is the same"
-    return (
-        f"{text} With the ordinary model at the same penalty the worst is {other}, with "
-        f"{number_text(beside[other])}: {difference}."
-    )
+    return f"{text} With the ordinary model the worst is {other}, with {number_text(beside[other])}: {difference}."
 
 
 def _served_table(name: str, order: Sequence[str], held: Json, other: Json) -> str:
     """Rows with a mark of this model and one of the ordinary model over one axis."""
     models = {"this model": held, **({"ordinary model": other} if other.get("clients") else {})}
     axis = _served_axis(name, order, models.values())
-    titles = [f"{_name(name)}, {title}" for title in models]
+    titles = [f"{measure_name(name)}, {title}" for title in models]
     head = "".join(f'<th scope="col" class="number">{escaped(title)}</th>' for title in titles)
     head = f'<tr><th scope="col">client</th>{head}<th></th></tr>'
     foot = (
@@ -283,7 +253,7 @@ def _served_table(name: str, order: Sequence[str], held: Json, other: Json) -> s
 
     def table(clients: Sequence[str]) -> str:
         lines = "".join(_served_row(name, client, models, axis, client == order[0]) for client in clients)
-        caption = f"<caption>{escaped(_name(name))} of each client, the worst first</caption>"
+        caption = f"<caption>{escaped(measure_name(name))} of each client, the worst first</caption>"
         rows = f"<thead>{head}</thead><tbody>{lines}</tbody><tfoot><tr>{foot}</tr></tfoot>"
         return f'<div class="forest"><table>{caption}{rows}</table></div>'
 
@@ -292,7 +262,7 @@ def _served_table(name: str, order: Sequence[str], held: Json, other: Json) -> s
     lines = f"<span>Lines: {_percent(held)}% intervals.</span>" if _ends(held, name, order[0]) else ""
     body = f'<p class="keys">{keys}{lines}</p>' + table(order[:MOST_CLIENTS])
     rest = order[MOST_CLIENTS:]
-    return body + (fold(f"The other {count(len(rest), 'client')}", table(rest)) if rest else "")
+    return body + (fold(f"The other {count_text(len(rest), 'client')}", table(rest)) if rest else "")
 
 
 def _served_axis(name: str, order: Sequence[str], models: Iterable[Json]) -> Axis:
@@ -326,7 +296,7 @@ def _served_row(name: str, client: str, models: Mapping[str, Json], axis: Axis, 
             else charts.dot(at, y, "full first", 4.5, words)
         )
     worst = ' <span class="worst">worst</span>' if is_worst else ""
-    plotted = charts.row_picture(f"{_name(name)} of {client}", axis, body)
+    plotted = charts.row_picture(f"{measure_name(name)} of {client}", axis, body)
     return f'<tr><th scope="row">{escaped(client)}{worst}</th>{cells}<td class="plotted">{plotted}</td></tr>'
 
 
@@ -362,7 +332,7 @@ def _certified(certificate: Json) -> str:
         "coefficients could reach on these rows with these settings, a bound computed outside the method that found "
         "them, with the errors of rounding added"
     )
-    text += f", after {count(exchanges, 'exchange')} with the clients" if exchanges else ""
+    text += f", after {count_text(exchanges, 'exchange')} with the clients" if exchanges else ""
     text += f"; limits are exceeded by at most {rounded_up(violation, 2)}" if violation is not None else ""
     text += f"; the tolerance {tol:g} was not reached" if tol is not None and gap > tol else ""
     return f"{text}."

@@ -14,6 +14,7 @@ from .parts import PERCENT, bullets, ended, fold, paragraph, part_of, scrolled, 
 
 MOST_EFFECTS = 40
 """How many effects have a row in the forest plot."""
+OWN_INTERCEPTS = "In these effects each client has an intercept of its own; the model that predicts has one for all."
 PROVED = "Proved: of the best penalized coefficients on these rows, whose sign is sure, and which are zero."
 
 
@@ -46,7 +47,8 @@ def effects_part(model: Model) -> str:
             "note",
         )
         body += fold(f"The other {len(rest)}", _effects_table(model, effects, rest, None))
-    words = [*(effects.get("words") or ()), *([PROVED] if _tells_of_penalized(effects) else [])]
+    words = [*(effects.get("words") or ()), *[PROVED] * _tells_of_penalized(effects)]
+    words += [OWN_INTERCEPTS] * bool(effects.get("own_intercepts"))
     return section("effects", "Effects", body + bullets(words))
 
 
@@ -64,10 +66,8 @@ def _legend(model: Model, effects: Json) -> str:
     penalized = "exp of the penalized coefficient" if _is_ratio(effects) else "the penalized coefficient"
     labels = model.classes.tolist()
     on = f" of {model.target} = {labels[1]}" if len(labels) == 2 else ""
-    key = {
-        "square": f"{_effect_name(effects)}{on}, with its {_effects_percent(effects)}% interval",
-        "hollow": penalized,
-    }
+    key = {"square": f"{_effect_name(effects)}{on}, with its {_effects_percent(effects)}% interval"}
+    key |= {"hollow": penalized} if _has_penalized(effects) else {}
     marks = "".join(f'<span><i class="key {kind}"></i>{escaped(text)}</span>' for kind, text in key.items())
     return f'<p class="keys">{marks}<span>The upright line is at {neutral}.{scale}</span></p>'
 
@@ -96,7 +96,8 @@ def _effects_table(
     """plotted: the names of those that are in the plot."""
     percent, effect = _effects_percent(effects), _effect_name(effects)
     proved = ["proved"] if _tells_of_penalized(effects) else []
-    names = ["", "penalized coefficient", *proved, effect, f"{percent}% interval", "p", *([""] if axis else [])]
+    penalized = ["penalized coefficient"] * _has_penalized(effects)
+    names = ["", *penalized, *proved, effect, f"{percent}% interval", "p", *([""] if axis else [])]
     head = "".join(f'<th scope="col" class="{"number" if name else ""}">{escaped(name)}</th>' for name in names)
     levels = {f"{name}={c}": (name, c) for name, known in model.encoder.categories.items() for c in known}
     levels |= _knots_of(model)
@@ -117,6 +118,10 @@ def _effects_table(
     return f'<div class="forest{"" if axis else " bare"}">{table}</div>'
 
 
+def _has_penalized(effects: Json) -> bool:
+    return any(row["penalized"] is not None for row in effects["rows"])
+
+
 def _tells_of_penalized(effects: Json) -> bool:
     return any(row["penalized_proved"] for row in effects["rows"])
 
@@ -135,7 +140,8 @@ def _effect_row(effects: Json, row: Json, name: str, is_level: bool, axis: Axis 
         else:
             value, interval = estimate_texts(row["estimate"], (row["lower"], row["upper"]))
         chance = chance_text(row["p"])
-    cells = [("penalized coefficient", coefficient_text(row["penalized"], row["penalized_bound"]))]
+    penalized = ("penalized coefficient", coefficient_text(row["penalized"], row["penalized_bound"]))
+    cells = [penalized] * _has_penalized(effects)
     cells += [("proved", row["penalized_proved"])] if _tells_of_penalized(effects) else []
     cells += [(_effect_name(effects), value), ("interval", interval), ("p", chance)]
     numbers = "".join(f'<td class="number" data-label="{escaped(key)}">{escaped(text)}</td>' for key, text in cells)

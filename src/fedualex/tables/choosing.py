@@ -150,6 +150,13 @@ class Measured(NamedTuple):
     what: str
 
 
+def rule_of(recipe: AbstractRecipe) -> Rule:
+    """One standard error, but the least for the worst group: its few rows make an error so wide that the rule would
+    give up what the group gains (docs/penalty.md).
+    """
+    return "best" if recipe.measure == "worst" else "one-standard-error"
+
+
 def choose(measured: Measured, rule: Rule, certified: NDArray[np.bool_] | None = None) -> tuple[int, int, str]:
     """The index of the best value, of the chosen one, and what should be said: values fall, so the first is largest.
 
@@ -313,7 +320,7 @@ def search(
     *,
     name: str = "",
     tol: float = TOL,
-    rule: Rule = "one-standard-error",
+    rule: Rule | None = None,
     count: int = COUNT,
     share: float | None = None,
     most_exchanges: int = MOST,
@@ -324,9 +331,9 @@ def search(
     """The penalty of a recipe, chosen on held-out rows among `count` values.
 
     recipe: with any penalty, which is replaced. name: of the penalty, that of `penalty_name` if left out. tol: the gap
-    at which an answer of the path ends, as a share of the loss of the null model. share: of the largest value, the
-    least one; as `share_of` says unless given. announce: is told of each exchange. The other arguments are those of
-    `solve_together`.
+    at which an answer of the path ends, as a share of the loss of the null model. rule: `rule_of` the recipe unless
+    given. share: of the largest value, the least one; as `share_of` says unless given. announce: is told of each
+    exchange. The other arguments are those of `solve_together`.
     """
     walk = _Search(
         recipe, parties, name or penalty_name(recipe), most_exchanges, numbers_per_exchange, sum_error, announce
@@ -335,7 +342,7 @@ def search(
     values, said = walk.values(null, count, share)
     walk.fits = len(values) * (parties.folds + 1)
     path = walk.path(values, null.place)
-    curve = walk.curve(values, [*walk.folded(values, path), path], rule, said)
+    curve = walk.curve(values, [*walk.folded(values, path), path], rule or rule_of(recipe), said)
     return Search(curve, path, walk.known[-1])
 
 

@@ -11,9 +11,17 @@ from ..display import apart
 from ..inference.coefficients import Point, Proved, bound_coefficients
 from ..inference.newton import LEAST_EVENTS, Estimate, Outcome, estimate
 from ..inference.sums import from_triangle, largest_constant
-from ..inference.table import DIFFERENCE, QUASI, Effect, chance_of_none, finite, readable_units, tabulate
+from ..inference.table import (
+    DIFFERENCE,
+    QUASI,
+    UNPENALIZED,
+    Effect,
+    chance_of_none,
+    finite,
+    readable_units,
+    tabulate,
+)
 from ..models import Model
-from ..problems import RobustRecipe
 from ..problems.families import Family
 from ..runs.settings import ConfigurationError
 from ..runtime.status import status_of
@@ -33,12 +41,14 @@ SMOOTH = {"logistic": 0.25, "squared": 1.0}
 """Bounds of the second derivative of a loss, whatever the target."""
 PROOF = "self-concordance"
 """What proves the gap of a model without penalty, as its certificate keeps it (docs/inference.md)."""
-WHY_NONE = {
-    PAIRS.recipe: "a ranking of pairs has no standard errors here",
-    SHARED.recipe: "coefficients of several targets that share directions have no standard errors here",
-    WORST_HAZARD.recipe: "hazards of the client that is served worst have no standard errors here",
-    RobustRecipe: "absolute deviations have no second derivatives",
+WHY_NONE = {SHARED.recipe: "coefficients of several targets that share directions have no standard errors here"}
+OF_ORDINARY = {
+    PAIRS.recipe: "Effects are those of the ordinary logistic model of the same rows, without penalty: scores of a "
+    "ranking have no unit in which an effect could be told.",
+    WORST_HAZARD.recipe: "Effects are those of the ordinary Cox model of the same rows, without penalty, in which all "
+    "events count alike; the penalized coefficients beside them are those of the model.",
 }
+"""Structures whose table of effects is that of the ordinary model, and what is said of it."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +80,7 @@ def find_effects(
     if parameters > MOST and rows < LEAST_EVENTS * parameters:  # before a square of so many columns is made
         too_few = f"there are {rows:.0f} rows for {parameters} parameters, and {LEAST_EVENTS:g} for each are needed"
         return {"refused": too_few}
-    layout, asking = Layout(recipe, known, x, wanted.own_intercepts), _Remembering(ask)
+    layout, asking = Layout(recipe, known, x, wanted.own_intercepts), Remembering(ask)
     proved, told = None, dict[str, Any]()
     if structure is MEAN and len(layout.features) <= MOST:
         common = Layout(recipe, known, x, own_intercepts=False) if wanted.own_intercepts else layout
@@ -79,12 +89,12 @@ def find_effects(
     found = layout.estimate(y, asking, drop=True)
     if found.outcome is not Outcome.DONE:
         return {"refused": found.sentence, "exchanges": asking.exchanges, **told}
-    conditional = structure not in (MEAN, HAZARD) or recipe.weights is not None
+    conditional = recipe.weights is not None or not (layout.of_ordinary or structure in (MEAN, HAZARD))
     tables = layout.tables(found, conditional, wanted.confidence, proved)
     return {**tables, "exchanges": asking.exchanges, **told}
 
 
-class _Remembering:
+class Remembering:
     """Asks only what was not asked before: what is proved begins where the search does."""
 
     def __init__(self, ask: Ask):
@@ -111,12 +121,19 @@ class Reported(NamedTuple):
 
 
 class Layout:
-    """Which parameter is which coefficient, and how each is reported."""
+    """Which parameter is which coefficient, and how each is reported. of_ordinary: of OF_ORDINARY, or empty."""
 
     def __init__(self, recipe: TableRecipe, known: Sequence[Known], x: Mapping[str, Any], own_intercepts: bool):
+        self.of_ordinary = OF_ORDINARY.get(GOALS[recipe.goal].structure.recipe, "")
+        ordinary = recipe.ordinary if self.of_ordinary else None
+        recipe = ordinary or recipe
         timed = recipe.reading.timed  # a baseline hazard for each party takes the place of intercepts
         self.recipe, self.known, self.own = recipe, known, own_intercepts or timed
         self.family: Family | None = None if timed else recipe.family(known)
+        self.comparable = not self.of_ordinary or timed  # coefficients of a ranking are none of log-odds
+        self.penalized_too = self.comparable and not recipe.unpenalized
+        if not self.comparable:
+            x = {"weights": np.zeros(np.shape(x["weights"])), "bias": np.zeros(())}
         encoder, weights = recipe.encoder(known), np.asarray(x["weights"], float)
         columns, self.encoder = weights.reshape(len(weights), -1), encoder
         whole = columns if self.own else np.concatenate([np.asarray(x["bias"], float).reshape(1, -1), columns])
@@ -131,6 +148,15 @@ class Layout:
         self.units = self._in_units(np.stack([row.of for row in self.reported]))
         self.shown_per = np.repeat([row.shown_per for row in self.reported], self.scores)
         self.offset = self._offset()
+
+    @property
+    def _about(self) -> str:
+        """What the estimates are."""
+        if self.of_ordinary or self.penalized_too:
+            return self.of_ordinary or UNPENALIZED
+        own = ", but for an intercept for each client, which the model that predicts has not"
+        own *= self.own and self.family is not None
+        return f"Estimates and intervals are of the optimum without penalty, as the model is{own}."
 
     def estimate(self, y: NDArray[Any], ask: Ask, **options: Any) -> Estimate:
         """The optimum without penalty, from the solution on. options: as for `inference.newton.estimate`."""
@@ -171,9 +197,9 @@ class Layout:
         return bound_coefficients(at, *(np.where(free, penalty, 0.0) for penalty in penalties))
 
     def question(self, y: NDArray[Any], beta: NDArray[Any], meat: bool) -> Known:
-        """What parties are asked for their sums at these parameters."""
-        own = np.asarray(int(self.own))
-        return {"y": np.asarray(y, float), "own_intercept": own, "beta": beta, "meat": np.asarray(int(meat))}
+        """What parties are asked for their sums at these parameters; without y of the ordinary model."""
+        asked = {"own_intercept": np.asarray(int(self.own)), "beta": beta, "meat": np.asarray(int(meat))}
+        return asked if self.of_ordinary else {"y": np.asarray(y, float), **asked}
 
     def penalized(self) -> NDArray[Any]:
         """The model's own parameters as they are reported."""
@@ -258,7 +284,8 @@ class Layout:
         made = {
             kind: tabulate(
                 found,
-                penalized=self.penalized(),
+                penalized=self.penalized() if self.penalized_too else None,
+                about=self._about,
                 effect=self.recipe.reading.effect,
                 kind=kind,
                 confidence=confidence,

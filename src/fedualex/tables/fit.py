@@ -48,7 +48,7 @@ from .goals import (
 )
 from .kept_model import Answer, Calibrate, Findings, make_model, read_answer
 from .measures import measured
-from .ordinary import fit_ordinary, judge_fairness, ordinary_recipe, penalties_of, with_ordinary
+from .ordinary import Ordinary, fit_ordinary, judge_fairness, penalties_of, with_ordinary
 from .party import Party, agree, pooled_problem
 from .penalty import PENALTY, choose_penalty, chosen_known, told_penalty
 from .rates import calibrate_threshold, check_rate
@@ -214,7 +214,7 @@ class PlannedFit:
 
     @property
     def notes(self) -> list[str]:
-        """What a person should know of the data: limits, columns that take no part, holes, clients too small."""
+        """What a person should know of the data before the fit: limits, odd columns, clients too small."""
         problem = self.recipe.settings(self.known)
         limited = (
             [f"the mean loss of {self.recipe.target} = {problem['limited']} is limited to {problem['limit']:g}"]
@@ -291,30 +291,20 @@ def _check_columns(table: Table, target: str | list[str], beside: Mapping[str, A
 
 
 def _column_notes(encoder: Encoder, parties: Parties) -> list[str]:
-    """Columns that take no part or perhaps should not, and holes."""
+    """Columns that perhaps should take part in another way; what was done with the others the model says."""
     notes = []
     if encoder.standardizer is not None:
         still = [n for n, d in zip(encoder.numbers, encoder.standardizer.deviation, strict=True) if d == 0]
-        constant = [name for name in still if _is_constant(parties.column(name))]
-        notes += [f"constant columns have no coefficient: {_some(constant)}"] if constant else []
-        little = [name for name in still if name not in constant]
+        little = [name for name in still if not _is_constant(parties.column(name))]
         why = f"vary by less than {LEAST_SPREAD:g} of their size, or by too little for float64, and have no coefficient"
         notes += [f"columns {why}; subtract what is common, or multiply them: {_some(little)}"] if little else []
-    if encoder.left_out:
-        named = [f"{name} ({what})" for name, what in encoder.left_out.items()]
-        notes.append(f"columns of text that take no part: {_some(named)}")
     numbered = [name for name in encoder.numbers if _may_number_rows(parties.column(name))]
     notes += [f"if these columns number the rows, leave them out by ignore: {_some(numbered)}"] if numbered else []
     many = [f"{name} ({len(words)})" for name, words in encoder.categories.items() if len(words) > MANY]
     notes += [f"columns with many categories, each of which is a feature: {_some(many)}"] if many else []
-    for name in encoder.numbers:
-        if few := _few_whole_numbers(parties.column(name)):
-            notes.append(f"{name} holds few whole numbers ({few}): if they are codes, name it in categories")
-    holes = [name for name in (*encoder.numbers, *encoder.categories) if missing(parties.column(name)).any()]
-    every = zip(parties.names, parties.members, strict=True)
-    lost = [f"{name} {own.trained.dropped}" for name, own in every if own.trained.dropped]
-    notes += [f"rows with missing values are left out: {_some(lost)}"] if lost else []
-    return [*notes, *([f"missing values count as the mean: {_some(holes)}"] if holes else [])]
+    few = [f"{name} ({found})" for name in encoder.numbers if (found := _few_whole_numbers(parties.column(name)))]
+    whole = "columns of few whole numbers count as numbers; those that are codes should be named in categories"
+    return [*notes, *([f"{whole}: {_some(few)}"] if few else [])]
 
 
 def _group_notes(recipe: TableRecipe, parties: Parties, known: Sequence[Known]) -> list[str]:
@@ -388,11 +378,11 @@ def fit_into(path: Path, planned: PlannedFit, announce: Announce = lambda text: 
     found = Findings(penalty, effects, measure, planned.calibrate)
     model = make_model(recipe, planned.known, answer, parties.names, found)
     fit_other = _fit_ordinary_hazards if recipe.reading.timed else _fit_ordinary
-    if parties.held_out is not None and (other := fit_other(planned)) is not None:
-        model, verdict = with_ordinary(model, measure(other)), ""
+    if parties.held_out is not None and (other := fit_other(planned, penalty)) is not None:
+        model, verdict = with_ordinary(model, measure(other.model), other.how), ""
         if GOALS[recipe.goal].structure is WORST:
             groups = parties.owners if recipe.groups is None else parties.held_out[recipe.groups]
-            verdict, worst = judge_fairness(model, other, parties.held_out, groups, wanted.confidence)
+            verdict, worst = judge_fairness(model, other.model, parties.held_out, groups, wanted.confidence)
             model = replace(
                 model, training={**model.training, "ordinary": {**model.training["ordinary"], "worst_group": worst}}
             )
@@ -404,14 +394,14 @@ def fit_into(path: Path, planned: PlannedFit, announce: Announce = lambda text: 
     return model
 
 
-def _fit_ordinary(planned: PlannedFit) -> Model | None:
+def _fit_ordinary(planned: PlannedFit, penalty: Mapping[str, Any]) -> Ordinary | None:
     """The ordinary model of the same rows, by sums as between sites."""
-    return fit_ordinary(planned.recipe, planned.known, planned.ask_effects)
+    return fit_ordinary(planned.recipe, planned.known, penalty, planned.ask_effects)
 
 
-def _fit_ordinary_hazards(planned: PlannedFit) -> Model | None:
+def _fit_ordinary_hazards(planned: PlannedFit, penalty: Mapping[str, Any]) -> Ordinary | None:
     """The same of times, whose losses are sums over rows at risk together: by a run of their own problem."""
-    plain, recipe = ordinary_recipe(planned.recipe), planned.recipe
+    plain, recipe = planned.recipe.ordinary, planned.recipe
     options = penalties_of(recipe, planned.known)
     if plain is None or not sum(options.values()) > 0:
         return None
@@ -419,7 +409,7 @@ def _fit_ordinary_hazards(planned: PlannedFit) -> Model | None:
     own = [Party(plain, one.client, one.trained.without(*dropped), one.name) for one in planned.parties.members]
     known = agree(own)
     run = solve(pooled_problem(own, known), tol=ORDINARY_TOL, rounds=100)
-    return plain.model(known, run.z.x)
+    return Ordinary(plain.model(known, run.z.x), "at the same penalty")
 
 
 def _answer_of_run(path: Path, planned: PlannedFit) -> Answer:

@@ -108,7 +108,7 @@ def check_folds(first: Sequence[Known]) -> None:
                 kind = "class" if name == "classes" else "group"
                 raise FoldsError(
                     f"folds must leave rows of every {kind}, but all rows of the {kind} {lost!s} are in fold {k}: "
-                    "choose fewer folds, another seed, or a penalty by hand"
+                    "choose fewer folds, or a penalty by hand"
                 )
 
 

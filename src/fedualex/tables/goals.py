@@ -319,7 +319,7 @@ class Selection:
 
     folds: how many parts the rows of each party are dealt into; SITES leaves out one party after the other.
     choose: ONE_ERROR is the largest penalty within one standard error of the best, BEST the best; None is BEST for l2,
-    of which a larger one leaves no column out, and else ONE_ERROR.
+    of which a larger one leaves no column out, and for the worst group (`rule_of`), and else ONE_ERROR.
     """
 
     folds: int | str = 5

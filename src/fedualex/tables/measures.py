@@ -316,9 +316,15 @@ def _check_truth(model: Model, table: Table) -> None:
             raise CellError(row, f"the target {name!r} must hold {known}, as in training, got {column[row].item()!r}")
 
 
-def worst(name: str, clients: Mapping[str, Mapping[str, float | None]]) -> float | None:
-    """The worst value of a measure over the clients that have one; None for what is neither good nor bad."""
-    known = [value for found in clients.values() if (value := found.get(name)) is not None]
+def worst_client(name: str, clients: Mapping[str, Mapping[str, float | None]]) -> str | None:
+    """The client of the worst value of a measure; None where no client has one, or it is neither good nor bad."""
+    known = {client: value for client, found in clients.items() if (value := found.get(name)) is not None}
     if not known or name in NEUTRAL:
         return None
-    return max(known) if name.partition(OF)[0] in SMALLER_IS_BETTER else min(known)
+    return (max if name.partition(OF)[0] in SMALLER_IS_BETTER else min)(known, key=lambda client: known[client])
+
+
+def worst(name: str, clients: Mapping[str, Mapping[str, float | None]]) -> float | None:
+    """The worst value of a measure over the clients that have one; None for what is neither good nor bad."""
+    client = worst_client(name, clients)
+    return None if client is None else clients[client][name]

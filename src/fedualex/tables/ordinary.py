@@ -2,46 +2,37 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..data import Table
+from ..inference.hazards import summarize_hazards
 from ..inference.measures import Interval
 from ..inference.sums import Design, Sums, from_triangle, summarize_effects
 from ..model_problem.lasso import Squares, solve_lasso_path
 from ..models import Model
-from ..problems.readings import SMALLER_IS_BETTER
+from ..problems.cox import stratum
+from ..problems.readings import OF, SMALLER_IS_BETTER
 from ..problems.rows import Rows
 from ..summaries import Known
-from .effects import Ask
-from .goals import COX, GOALS, LIMITED_CLASS, MEAN, PAIRS, WORST, WORST_HAZARD
+from .choosing import HUGE
+from .effects import Ask, Remembering
+from .goals import GOALS, LIMITED_CLASS, PAIRS
 from .measures import CONFIDENCE, read_measures, sum_measures, worst
 from .recipe import TableRecipe
 
-BESIDE = {WORST.recipe, LIMITED_CLASS.recipe, PAIRS.recipe, WORST_HAZARD.recipe}
-"""The structures that have an ordinary model beside them."""
 MOST, LAST = 60, 1e-7
 """Exchanges at most; a whole step of so small a share of the model is the last one, as the next would be its square."""
 MEASURES = ("loss", "deviance", "auc", "mse", "c-index")
-"""By the first that both models have they are compared."""
-
-
-def ordinary_recipe(recipe: TableRecipe) -> TableRecipe | None:
-    """The mean loss of the same rows; None where the goal is ordinary itself, or has no such model."""
-    goal = GOALS[recipe.goal]
-    if goal.structure.recipe not in BESIDE:
-        return None
-    family = goal.family or "logistic"
-    means = (other for other, found in GOALS.items() if found.structure is MEAN and found.family == family)
-    name = COX if recipe.reading.timed else next(means)
-    return replace(recipe, goal=name, groups=None, options={})
+"""By the first that both models have they are compared, unless each class has errors of its own."""
+ERRORS = f"errors{OF}"
 
 
 def ordinary_model(recipe: TableRecipe, known: Sequence[Known], weights: Any, bias: Any) -> Model | None:
     """With these numbers. recipe, known: of the goal that it stands beside."""
-    plain = ordinary_recipe(recipe)
+    plain = recipe.ordinary
     if plain is None:
         return None
     answers = plain.answers(known)
@@ -49,16 +40,23 @@ def ordinary_model(recipe: TableRecipe, known: Sequence[Known], weights: Any, bi
     return replace(own, answers=answers, bias=np.asarray(bias))
 
 
-def sum_ordinary(recipe: TableRecipe, known: Sequence[Known], rows: Rows, beta: NDArray[Any]) -> Sums:
-    """At one party: value, slope and second derivative of the mean loss of its rows at beta, and their weight."""
-    plain = ordinary_recipe(recipe)
+def sum_ordinary(recipe: TableRecipe, known: Sequence[Known], rows: Rows, asked: Known) -> Sums:
+    """At one party: the sums for effects of the ordinary model of its rows at `beta`, and their weight.
+
+    asked: {"beta", "own_intercept", "meat"}.
+    """
+    plain = recipe.ordinary
     if plain is None:
         raise ValueError(f"the goal {recipe.goal} has no ordinary model beside it")
+    beta, meat = asked["beta"], bool(asked["meat"])
+    if plain.reading.timed:
+        return summarize_hazards(stratum(rows)[0], beta, 1.0, meat)
     known = recipe.own_known(known)
     family = GOALS[plain.goal].family_of(known)
     weight = np.ones(len(rows.y)) if rows.weight is None else np.asarray(rows.weight, float)
     design = Design(np.asarray(rows.X, float), family.encoded(rows, known), weight)
-    return {**summarize_effects(family, design, beta), "total": np.asarray(weight.sum())}
+    sums = summarize_effects(family, design, beta, bool(asked["own_intercept"]), meat=meat)
+    return {**sums, "total": np.asarray(weight.sum())}
 
 
 def penalties_of(recipe: TableRecipe, known: Sequence[Known]) -> dict[str, float]:
@@ -67,46 +65,49 @@ def penalties_of(recipe: TableRecipe, known: Sequence[Known]) -> dict[str, float
     return {key: float(options[key]) for key in ("l1", "l2")}
 
 
-def fit_ordinary(recipe: TableRecipe, known: Sequence[Known], ask: Ask) -> Model | None:
+class Ordinary(NamedTuple):
+    """The ordinary model beside another one. how: at which penalty, in words."""
+
+    model: Model
+    how: str
+
+
+def fit_ordinary(recipe: TableRecipe, known: Sequence[Known], penalty: Mapping[str, Any], ask: Ask) -> Ordinary | None:
     """The least mean loss with the same l1 and l2, by Newton's method on sums; None where the goal has no such model.
 
-    ask: the sums of all parties' `sum_ordinary` at {"beta"}. It is compared with and not certified. The losses of rows
-    that are at risk together are no such sums.
+    Where the goal's losses are other ones, of pairs of rows or of one class, a penalty that was chosen along a path is
+    as large for the ordinary model as its share of the largest value says.
+    ask: the sums of all parties' `sum_ordinary`. It is compared with and not certified. The losses of rows that are at
+    risk together are no such sums.
     """
-    if (search := _search_of(recipe, known)) is None or not search.l1 + search.l2 > 0:
+    if (search := _search_of(recipe, known, ask)) is None or not search.l1 + search.l2 > 0:
         return None
-    z = np.zeros(search.size(len(recipe.encoder(known).features)))
-    sums, length = ask({"beta": search.beta(z)}), 1.0
-    for _ in range(MOST):
-        if (found := search.step_to(z, sums)) is None:
+    curve, own = penalty.get("curve"), GOALS[recipe.goal].structure
+    z, how = search.zero(len(recipe.encoder(known).features)), "at the same penalty"
+    if curve and own in (PAIRS, LIMITED_CLASS):
+        share, search.l1 = search.l1 / curve["values"][0], HUGE
+        if (null := search.run(z)) is None:
             return None
-        size = np.max(np.abs(found - z)) / (1 + np.max(np.abs(z)))
-        if size <= LAST:
-            z = found
-            break
-        trial = z + length * (found - z)
-        there = ask({"beta": search.beta(trial)})
-        if search.value(trial, there) <= search.value(z, sums):
-            z, sums, length = trial, there, 1.0
-        else:
-            length /= 4
-    weights, bias = search.model(z)
-    return ordinary_model(recipe, known, weights, bias)
+        z, search.l1, how = null, share * search.largest(null), "at the same share of the largest penalty"
+    if (found := search.run(z)) is None:
+        return None
+    model = ordinary_model(recipe, known, *search.model(found))
+    return None if model is None else Ordinary(model, how)
 
 
 def first_question(recipe: TableRecipe, known: Sequence[Known]) -> Known | None:
     """What parties are asked first for the ordinary model, which tells the size of all that follow; None without."""
-    if (search := _search_of(recipe, known)) is None:
+    if (search := _search_of(recipe, known, lambda asked: {})) is None:
         return None
-    return {"beta": search.beta(np.zeros(search.size(len(recipe.encoder(known).features))))}
+    return search.question(search.zero(len(recipe.encoder(known).features)))
 
 
-def _search_of(recipe: TableRecipe, known: Sequence[Known]) -> "_Search | None":
-    plain, own = ordinary_recipe(recipe), recipe.own_known(known)
+def _search_of(recipe: TableRecipe, known: Sequence[Known], ask: Ask) -> "_Search | None":
+    plain, own = recipe.ordinary, recipe.own_known(known)
     if plain is None or plain.reading.timed:
         return None
     outputs = GOALS[plain.goal].family_of(own).outputs(own)
-    return _Search(outputs, **penalties_of(recipe, known))
+    return _Search(outputs, **penalties_of(recipe, known), ask=ask)
 
 
 class _Search:
@@ -115,13 +116,46 @@ class _Search:
     outputs: the shape of a row's scores. Of several classes the first has no bias, and the sums are against it.
     """
 
-    def __init__(self, outputs: tuple[int, ...], l1: float, l2: float):
+    def __init__(self, outputs: tuple[int, ...], l1: float, l2: float, ask: Ask):
         self.scores = outputs[0] if outputs else 1
         self.free = max(self.scores - 1, 1)
-        self.l1, self.l2 = l1, l2
+        self.l1, self.l2, self.ask = l1, l2, Remembering(ask)
 
-    def size(self, columns: int) -> int:
-        return self.free + columns * self.scores
+    def run(self, z: NDArray[Any]) -> NDArray[Any] | None:
+        """From z to the least point; None where Newton's method finds none."""
+        sums, length = self.sums(z), 1.0
+        for _ in range(MOST):
+            if (found := self.step_to(z, sums)) is None:
+                return None
+            if np.max(np.abs(found - z)) <= LAST * (1 + np.max(np.abs(z))):
+                return found
+            trial = z + length * (found - z)
+            there = self.sums(trial)
+            if self.value(trial, there) <= self.value(z, sums):
+                z, sums, length = trial, there, 1.0
+            else:
+                length /= 4
+        return z
+
+    def sums(self, z: NDArray[Any]) -> Mapping[str, NDArray[Any]]:
+        return self.ask(self.question(z))
+
+    def question(self, z: NDArray[Any]) -> Known:
+        return {"beta": self.beta(z), "own_intercept": np.asarray(0), "meat": np.asarray(0)}
+
+    def largest(self, z: NDArray[Any]) -> float:
+        """The least l1 at which no weight is worth having. z: the point without weights."""
+        return float(np.max(np.abs(self.slope(self.sums(z), self.linear(len(z)))[self.free :])))
+
+    def slope(self, sums: Mapping[str, NDArray[Any]], linear: NDArray[Any]) -> NDArray[Any]:
+        return np.asarray(linear.T @ sums["slope"] / float(sums["total"]))
+
+    def linear(self, size: int) -> NDArray[Any]:
+        """The matrix of `beta`."""
+        return np.stack([self.beta(unit) for unit in np.eye(size)], axis=1)
+
+    def zero(self, columns: int) -> NDArray[Any]:
+        return np.zeros(self.free + columns * self.scores)
 
     def beta(self, z: NDArray[Any]) -> NDArray[Any]:
         weights = z[self.free :].reshape(-1, self.scores)
@@ -134,11 +168,9 @@ class _Search:
 
     def step_to(self, z: NDArray[Any], sums: Mapping[str, NDArray[Any]]) -> NDArray[Any] | None:
         """The least point of the model at z."""
-        total, own = float(sums["total"]), slice(self.free, len(z))
-        linear = np.stack([self.beta(unit) for unit in np.eye(len(z))], axis=1)
-        slope = linear.T @ sums["slope"] / total
-        second = linear.T @ from_triangle(sums["second"]) @ linear / total
-        ridge = np.zeros(len(z))
+        own, ridge, linear = slice(self.free, len(z)), np.zeros(len(z)), self.linear(len(z))
+        slope = self.slope(sums, linear)
+        second = linear.T @ from_triangle(sums["second"]) @ linear / float(sums["total"])
         ridge[own] = self.l2
         second += np.diag(ridge)
         around = slope + ridge * z - second @ z
@@ -154,26 +186,33 @@ class _Search:
         return weights, np.append(0.0, z[: self.free])
 
 
-def with_ordinary(model: Model, measures: Mapping[str, Any] | None) -> Model:
-    """The model with what the ordinary one measures beside it; itself where there is none, or one has no measures."""
+def with_ordinary(model: Model, measures: Mapping[str, Any] | None, how: str) -> Model:
+    """The model with what the ordinary one measures beside it; itself where there is none, or one has no measures.
+
+    how: at which penalty it was fitted.
+    """
     held: Mapping[str, Any] | None = model.training["held_out"]
     if measures is None or held is None:
         return model
-    told = {"sentence": describe_ordinary(held, measures), "held_out": measures}
+    told = {"sentence": describe_ordinary(held, measures, how), "held_out": measures}
     return replace(model, training={**model.training, "ordinary": told})
 
 
-def describe_ordinary(measures: Mapping[str, Any], ordinary: Mapping[str, Any]) -> str:
-    """Both models on the same held-out rows, in one sentence."""
+def describe_ordinary(measures: Mapping[str, Any], ordinary: Mapping[str, Any], how: str) -> str:
+    """Both models on the same held-out rows, in one sentence: by what each class has, or by the first of MEASURES."""
+    errors = [name for name in measures["overall"] if name.startswith(ERRORS)]
     both = (ordinary, measures)
     known = (name for name in MEASURES if all(found["overall"].get(name) is not None for found in both))
-    name, told = next(known, "accuracy"), []
-    for found in both:
-        text, least = f"{found['overall'][name]:.4g}", worst(name, found["clients"])
-        told.append(text if least is None or len(found["clients"]) < 2 else f"{text}, {least:.4g} for the worst client")
-    how = "smaller" if name in SMALLER_IS_BETTER else "larger"
-    beside = f"{name} {told[0]}; this one: {told[1]} ({how} is better)"
-    return f"The ordinary model on the same rows, at the same penalty: {beside}"
+    names = errors or [next(known, "accuracy")]
+    one, other = (", ".join(_told_of(name, found) for name in names) for found in both)
+    better = "smaller" if names[0].partition(OF)[0] in SMALLER_IS_BETTER else "larger"
+    return f"The ordinary model on the same rows, {how}: {one}; this one: {other} ({better} is better)"
+
+
+def _told_of(name: str, found: Mapping[str, Any]) -> str:
+    value, least = found["overall"].get(name), worst(name, found["clients"])
+    text = f"{name} {'-' if value is None else f'{value:.4g}'}"
+    return text if least is None or len(found["clients"]) < 2 else f"{text} ({least:.4g} for the worst client)"
 
 
 # Of goals that serve the worst group: what that group has of it on held-out rows.

@@ -102,10 +102,10 @@ class Party:
     def effects(self, known: Sequence[Known], asked: Known) -> Summary:
         """Sums over its rows for the table of effects: at parameters `beta`, rows weighed as `y` weighs them.
 
-        asked: {"beta", "y", "own_intercept", "meat"}, the last two 0 or 1; {"beta"} alone is of the ordinary model.
+        asked: {"beta", "y", "own_intercept", "meat"}, the last two 0 or 1; without y it is of the ordinary model.
         """
-        if asked.keys() == {"beta"}:
-            return Summary(sums=sum_ordinary(self.recipe, known, self.rows(known), asked["beta"]))
+        if "y" not in asked:
+            return Summary(sums=sum_ordinary(self.recipe, known, self.rows(known), asked))
         weight, rows = float(self.recipe.party_weights(known)[self.client]), self.recipe.rows_in_units(known)
         if self.recipe.reading.timed:
             every = self.rows(known)

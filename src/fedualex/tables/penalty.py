@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -63,7 +63,7 @@ def choose_penalty(
         members, curves = AskedOnce(parties()), list[Curve]()
         for name in recipe.penalties:
             own = recipe.with_penalty(name).recipe(known)
-            rule: Rule = "best" if recipe.selection.takes_best(name) else "one-standard-error"
+            rule = "best" if recipe.selection.takes_best(name) else cast(Rule | None, recipe.selection.choose)
             kind = name if name == "l2" else ""
             found = search(own, members, name=kind, rule=rule, sum_error=sum_error, announce=announce)
             curves.append(replace(found.curve, name=name))

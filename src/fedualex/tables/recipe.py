@@ -24,11 +24,13 @@ from ..summaries import Known, Summary, merged
 from ..validation import hint, row_weights
 from .goals import (
     AUTO,
+    COX,
     GOALS,
     HAZARD,
     LIMITED_CLASS,
     MEAN as MEAN_LOSS,
     OPTIONS,
+    PAIRS,
     TIMED,
     WORST,
     WORST_HAZARD,
@@ -107,6 +109,17 @@ class TableRecipe:
         """Whether the mean loss alone is minimized."""
         mean = self._goal.structure in (MEAN_LOSS, HAZARD)
         return mean and self.options.get("l1") == 0 and self.options.get("l2") == 0
+
+    @property
+    def ordinary(self) -> "TableRecipe | None":
+        """The mean loss of the same rows; None where the goal is ordinary itself, or has no such model."""
+        if self._goal.structure not in (WORST, LIMITED_CLASS, PAIRS, WORST_HAZARD):
+            return None
+        if self.reading.timed:
+            return replace(self, goal=COX, groups=None, options={})
+        family = self._goal.family or "logistic"
+        name = next(name for name, goal in GOALS.items() if goal.structure is MEAN_LOSS and goal.family == family)
+        return replace(self, goal=name, groups=None, options={})
 
     @property
     def _goal(self) -> Goal:
@@ -364,10 +377,7 @@ class TableRecipe:
         compared = [f"{name} with {level}" for name, level in encoder.references.items() if level]
         said = [f"Coefficients of categories compare with a reference: {', '.join(compared)}."] if compared else []
         said += [f"Columns of numbers that are categories: {', '.join(encoder.codes)}."] if encoder.codes else []
-        if gone := known_holes(known, self.coding):
-            mean = f"Missing values count as the mean of their column: {', '.join(gone)}"
-            shown = ", ".join(f"'{', '.join(group)} missing'" for group in encoder.indicators)
-            said.append(f"{mean}; columns say where: {shown}." if shown else f"{mean}.")
+        said += self._describe_holes(known)
         if self.coding.missing == DROP:
             counts = zip(parties, known[0][DROPPED].tolist(), strict=True)
             lost = ", ".join(f"{name} {count:.0f}" for name, count in counts if count)
@@ -380,6 +390,19 @@ class TableRecipe:
                 said.append(f"Columns without a coefficient, which vary {small}: {', '.join(still)}.")
         out = [f"{name} ({what})" for name, what in encoder.left_out.items()]
         return [*said, *([f"Columns of text that take no part: {', '.join(out)}."] if out else [])]
+
+    def _describe_holes(self, known: Sequence[Known]) -> list[str]:
+        """Which columns miss values, in how many rows, and what that means for effects."""
+        gone, indicators = known_holes(known, self.coding), self.encoder(known).indicators
+        if not gone:
+            return []
+        empty = dict(zip(known[0]["columns"].tolist(), known[0]["empty"].tolist(), strict=True))
+        shares = {name: "" if self.weights else f" {_percent(empty[name] / self._count(known))}" for name in gone}
+        text = "Missing values count as the mean of their column: "
+        text += ", ".join(name + share for name, share in shares.items()) + ("" if self.weights else " of rows")
+        where = ", ".join(f"'{', '.join(group)} missing'" for group in indicators)
+        text += f"; columns say where: {where}" if where else ""
+        return [f"{text}. Intervals of effects take these means for data, and are too narrow where many values miss."]
 
     def _features(self, table: Table) -> Table:
         return table.without(*self.beside)
@@ -407,6 +430,10 @@ class TableRecipe:
         """At one party: the labels by which rows are held out; of times whether the event happened."""
         labels = self.labels(table)
         return np.asarray(labels[:, 1]) if self.reading.timed else labels
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f}%" if share >= 0.01 else "<1%"
 
 
 def merge_named(parts: Mapping[str, Summary]) -> dict[str, NDArray[Any]]:

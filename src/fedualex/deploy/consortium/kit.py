@@ -34,7 +34,7 @@ from ...tables.recipe import plain_coding
 from ...validation import one_of, short
 from ..party import SERVER, Layout
 from ..secure.sums import FEWEST, OFF
-from .agreement import check_goal, recipe_of_goal
+from .agreement import check_goal, check_penalized, recipe_of_goal
 from .deployment import provision, rules_in_force, write_deployment, write_readme
 from .differences import GO, STOP
 from .settings import RUN_DEFAULTS, SETTINGS, check_parties, server_settings
@@ -85,6 +85,7 @@ def plan_deployment(
     build_method(method)  # refuses what is no method
     parties = server_settings(server)
     check_parties(parties, sites)
+    check_penalized(wanted.options)
     check_options(goal, wanted.options)
     told = {key: getattr(wanted, key) for key in PLAIN_KEYS} | plain_coding(wanted.coding)
     told["least_rows"] = read_least_rows(goal, wanted.least_rows)

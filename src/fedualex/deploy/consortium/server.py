@@ -114,7 +114,8 @@ class TableServer:
         calibrate = None if rate is None else lambda model: self._calibrate_rate(known, model, rate)
         found = Findings(penalty, self._effects(known, stored), self._measures, calibrate)
         model = make_model(self.recipe, known, read_answer(stored), self.exchange.order, found)
-        model = with_ordinary(model, self._ordinary(known) if model.training["held_out"] else None)
+        if model.training["held_out"]:
+            model = self._with_ordinary(model, known, penalty)
         if self.absent:
             said = f"The rows of {', '.join(self.absent)} are not in it: this run began without them."
             model = replace(model, training={**model.training, "done": [*model.training.get("done", ()), said]})
@@ -139,14 +140,14 @@ class TableServer:
         parts = self.exchange.ask_all(EFFECTS, pack_known([asked]), self._asked, unpack_summary)
         return merged(parts.values())
 
-    def _ordinary(self, known: Sequence[Known]) -> dict[str, Any] | None:
-        """What the ordinary model measures at the sites; None if there is none, or some site does not answer."""
+    def _with_ordinary(self, model: Model, known: Sequence[Known], penalty: Mapping[str, Any]) -> Model:
+        """With what the ordinary model measures at the sites, if there is one and all sites answer."""
         try:
-            other = fit_ordinary(self.recipe, known, self._ask_effects)
+            other = fit_ordinary(self.recipe, known, penalty, self._ask_effects)
         except SilentSitesError as error:
             log.warning("there is no ordinary model beside this one: %s", error)
-            return None
-        return None if other is None else self._measures(other)
+            return model
+        return model if other is None else with_ordinary(model, self._measures(other.model), other.how)
 
     def _calibrate_rate(self, known: Sequence[Known], model: Model, rate: float) -> tuple[Model, dict[str, Any]]:
         """A threshold from counts by predicted risk; where there is none, the model as it is, and why."""
