@@ -186,7 +186,7 @@ def test_a_model_is_read_again_and_its_entries_are_checked(place):
 
 BAD = [
     ({"smooth": ["dos"]}, "smooth: .* has no column 'dos'; did you mean 'dose'"),
-    ({"smooth": ["sex"]}, "the column 'sex' must hold numbers, as when it was fitted, got text, '[fm]' in row 1"),
+    ({"smooth": ["sex"]}, "smooth: the column 'sex' must hold numbers, got text such as '[fm]'"),
     ({"smooth": ["died"], "ignore": ["visits", "days"]}, "'died' must have 5 different values at some client .* got 2"),
     ({"smooth": ["dose", "dose"]}, "smooth must name every column once"),
     ({"smooth": "dose"}, "smooth must be a list of columns"),

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..data import Coding, Encoder, Standardizer, Table
-from ..data.columns import column_of_kind, complete_rows, naming_rows, plain_column, refuse_odd_cells, refuse_twins
+from ..data.columns import complete_rows, is_text, naming_rows, plain_column, refuse_odd_cells, refuse_twins
 from ..data.curves import FEWEST_IN_BIN
 from ..data.differences import find_differences
 from ..data.encoder import CATEGORIES, DROP, MEAN, PLAIN, known_holes
@@ -21,7 +21,7 @@ from ..problems.readings import Reading
 from ..problems.rows import Rows, class_column, label_column
 from ..runs.settings import ConfigurationError
 from ..summaries import Known, Summary, merged
-from ..validation import hint, row_weights
+from ..validation import hint, row_weights, short
 from .goals import (
     AUTO,
     COX,
@@ -353,7 +353,10 @@ class TableRecipe:
             for name in coding.smooth:
                 if name in coding.categories:
                     raise ConfigurationError(f"smooth: the column {name!r} is one of categories, and has no curve")
-                column_of_kind(name, plain_column(name, features[name]), text=False)
+                column = plain_column(name, features[name])
+                if is_text(column) and np.any(column != ""):
+                    word = short(str(column[np.argmax(column != "")]))
+                    raise ConfigurationError(f"smooth: the column {name!r} must hold numbers, got text such as {word}")
             if self.reading.timed:
                 for kind, name in zip(TIMED, names_of(self.target), strict=True):
                     check_time(kind, name, table[name])
