@@ -235,7 +235,7 @@ class FeDualNewton(Method[NewtonServer]):
         if gain[chosen] > 0:
             chosen = 0 if gain[0] >= MOST_OF * gain[chosen] else chosen
             quick = int(server.quick) + 1 if chosen == 0 and tau == 1 and gap <= QUICK * before else 0
-            tau = min(1.0, (LONGER if chosen == 0 else SHORTER ** (chosen - 1)) * tau)
+            tau = min(1.0, LONGER * SHORTER**chosen * tau)
             kept = places[chosen]
             return server._replace(center=kept, best=kept, merit=merits[chosen], misses=0, quick=quick, tau=tau)
         # One that loses more than there is to gain left the region where the model is any good.
@@ -252,18 +252,10 @@ class FeDualNewton(Method[NewtonServer]):
         """
         if bool(server.plain) or _are_undecided(server.center.columns):
             return server
-        flat, center, tau = facts.flat, server.center, float(server.tau)
+        flat, center = facts.flat, server.center
         split, point = flat.split, center.point
         whole = _solve_among(facts.blocks, center)
-        step = whole - point
-        if tau < 1:
-            lengths = [tau * SHORTER**k for k in range(PLACES)]
-        elif int(server.quick) >= 2 or _is_known_everywhere(facts, server):
-            lengths = [1.0]
-        elif bool(server.guarded) and server.columns.size == split:  # steps were too long before
-            lengths = [1.0, SHORTER]
-        else:
-            lengths = [1.0, 2.0] if split == step.size else [1.0]
+        step, lengths = whole - point, _choose_lengths(facts, server)
         ahead, there = np.zeros((PLACES, step.size)), np.arange(PLACES) < len(lengths)
         for row, length in enumerate(lengths):
             ahead[row] = whole
@@ -272,6 +264,18 @@ class FeDualNewton(Method[NewtonServer]):
                 ahead[row] = _project(flat, ahead[row])
         server = server._replace(ahead=ahead, there=there, at=point_of(flat, ahead[0]))
         return server._replace(columns=_choose_columns(facts.blocks, server, center, self._limits))
+
+
+def _choose_lengths(facts: Facts, server: NewtonServer) -> list[float]:
+    """Which shares of the model's step in x are surveyed."""
+    split, tau = facts.flat.split, float(server.tau)
+    if tau < 1:
+        return [tau * SHORTER**k for k in range(PLACES)]
+    if int(server.quick) >= 2 or _is_known_everywhere(facts, server):
+        return [1.0]
+    if bool(server.guarded) and server.columns.size == split:  # steps were too long before
+        return [1.0, SHORTER]
+    return [1.0, 2.0] if split == server.center.point.size else [1.0]
 
 
 def _solve_among(blocks: Blocks, center: Place) -> NDArray[np.float64]:
