@@ -137,9 +137,10 @@ def test_the_penalty_makes_a_curve_straight_and_then_zero(place):
 def test_a_penalty_is_chosen_and_the_fit_verified_and_told(place):
     options = ("--target", "ill", "--ignore", "visits,days,died", "--clients", "site", "--smooth", "dose,age")
     text = cli("fit", place / "t.csv", *options, "--interact", "age:sex", "--out", place / "chosen").output
+    assert "The effect of dose bends with p = " in text
+    text = " ".join(cli("explain", place / "chosen").output.split())
     assert "The effect of dose bends between" in text
     assert "The effect of age does not bend at this penalty: it is straight." in text
-    assert "bends with p = " in text
     assert "VERIFIED" in cli("verify", place / "chosen" / "run").output
     told = json.loads(cli("explain", place / "chosen", "--json").output)
     model = models.load(place / "chosen")
