@@ -22,13 +22,14 @@ import numpy as np
 import pytest
 from cryptography.x509 import load_pem_x509_certificate, load_pem_x509_csr
 from nvflare.apis.fl_exception import FLCommunicationError
-from nvflare.fuel.flare_api.api_spec import AuthorizationError, NoConnection
+from nvflare.fuel.flare_api.api_spec import AuthorizationError, InternalError, NoConnection
 from support.deployments import free_port
 
 from fedualex.deploy import processes
 from fedualex.deploy.nvflare import control, control as local, job, job as sessions, keys, provision as party
 from fedualex.deploy.nvflare.provision import provision
 from fedualex.deploy.party import Layout
+from fedualex.storage import is_disk_full
 
 SITES = ["site-1", "site-2", "site-3"]
 ENTRIES = {"serve": "support.nvflare_toys:average", "site": "support.nvflare_toys:load"}
@@ -140,6 +141,33 @@ def kits(tmp_path_factory):
     folder = tmp_path_factory.mktemp("kits") / "deployment"
     provision(folder, SITES, port=8002, viewers=["guest"], **ENTRIES)
     return folder
+
+
+@pytest.mark.parametrize(
+    ("said", "kind", "sentence"),
+    [
+        (
+            "error: Exception Occurred: OSError: [Errno 28] No space left on device",
+            OSError,
+            "disk of the server is full",
+        ),
+        ("error: Exception Occurred: KeyError: 'x'", RuntimeError, "the server fails: error: Exception Occurred"),
+    ],
+)
+def test_what_fails_at_the_server_is_told_in_words(tmp_path, monkeypatch, said, kind, sentence):
+    """As a full disk, which it finds when it is asked how a job stands."""
+    (tmp_path / "admin").mkdir()
+    (tmp_path / "admin" / "job.json").write_text('{"job_id": "1"}')
+    startup = tmp_path / "admin" / "kit" / "startup"
+    startup.mkdir(parents=True)
+    (startup / "fed_admin.json").write_text('{"admin": {"username": "admin"}}')
+    opened = Mock()
+    opened.get_job_status.side_effect = InternalError(said)
+    monkeypatch.setattr(sessions, "_log_in", lambda user, kit: opened)
+    with pytest.raises(kind, match=sentence) as error:
+        sessions.state(tmp_path)
+    assert is_disk_full(error.value) == (kind is OSError)
+    opened.close.assert_called_once_with()
 
 
 def test_a_site_keeps_its_name_in_a_folder_of_another(kits, tmp_path):

@@ -1,9 +1,11 @@
 """Jobs: written, sent with the administrator's certificate, watched, stopped, sent again."""
 
 import contextlib
+import errno
 import io
 import json
 import logging
+import os
 import shutil
 import time
 from collections.abc import Iterator, Sequence
@@ -34,12 +36,16 @@ logging.getLogger("nvflare").addHandler(logging.NullHandler())  # what it would 
 
 @contextlib.contextmanager
 def session(party: Path) -> Iterator[Session]:
-    """A session of the administrator or viewer in this folder."""
+    """A session of the administrator or viewer in this folder; what fails at the server is told in words."""
     kit = party.resolve() / KIT
     user = json.loads((kit / "startup" / "fed_admin.json").read_text())["admin"]["username"]
     opened = _log_in(user, str(kit))
     try:
         yield opened
+    except InternalError as error:
+        if os.strerror(errno.ENOSPC) in str(error):
+            raise OSError(errno.ENOSPC, "the disk of the server is full") from None
+        raise RuntimeError(f"the server fails: {' '.join(str(error).split())}") from None
     finally:
         opened.close()
 
