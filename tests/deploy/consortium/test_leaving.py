@@ -367,7 +367,7 @@ def test_under_masks_measures_are_those_of_all_rows_together(tmp_path, goal):
         (folder := tmp_path / str(masked)).mkdir()
         hold(folder, goal, masked, dict.fromkeys(ROWS, 48))
         model = models.load(folder / "deployment" / "server")
-        tables = [load_site(folder / "deployment" / "sites" / name)._work.__self__.table for name in sorted(ROWS)]
+        tables = [load_site(folder / "deployment" / "sites" / name)._work.__self__.side.table for name in sorted(ROWS)]
         found[masked] = model, tables
     model, tables = found[True]
     held = model.training["held_out"]

@@ -41,7 +41,8 @@ def test_a_server_that_picks_its_points_solves_for_a_row_even_under_masks(world,
 
     lower, upper = -10.0, 10.0
     below, above = slopes(lower), slopes(upper)
-    one = [1 / 3 / site._work.__self__.table.trained.rows for site in mine.sites.values()]
+    tables = [site._work.__self__.side for site in mine.sites.values()]
+    one = [1 / 3 / side.table.trained.rows for side in tables]
     for _ in range(60):
         if np.any(np.isclose(below[-1] - above[-1], one, rtol=1e-6)):
             break
@@ -53,5 +54,5 @@ def test_a_server_that_picks_its_points_solves_for_a_row_even_under_masks(world,
             lower, below = middle, between
     row = (above - below)[:-1] / (above - below)[-1]
     known = mine.known
-    rows = [site._work.__self__.recipe.rows(site._work.__self__.table.trained, known).X for site in mine.sites.values()]
+    rows = [side.recipe.rows(side.table.trained, known).X for side in tables]
     assert np.min(np.max(np.abs(np.concatenate(rows) - row), axis=1)) < 1e-6
