@@ -11,7 +11,6 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from ..runtime.status import HEALS, REFUSALS, START, Code
 from ..storage import Json
 from .common import echo, shown
 from .deploy_run import engine_of, layout_of, stored_run
@@ -64,6 +63,8 @@ def snapshot(folder: Path) -> Json:
 
 
 def _is_complaint(line: Json) -> bool:
+    from ..runtime.status import Code
+
     return line["code"] in list(Code)
 
 
@@ -185,6 +186,8 @@ def _site_row(name: str, site: Json) -> tuple[object, ...]:
     heard = "not yet" if site["heard"] is None else _clock(datetime.fromtimestamp(site["heard"], UTC).isoformat())
     if site["open"] is None:
         return name, heard, "answers" if site["heard"] else "not asked yet", site["complaints"]
+    from ..runtime.status import HEALS, REFUSALS, START, Code
+
     code = Code(site["open"]["code"])
     do = REFUSALS.get(code) or HEALS.get(code, START)
     return name, heard, f"since {_clock(site['open']['since'])}: {_words(site['open'])}. Do: {do}", site["complaints"]
