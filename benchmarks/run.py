@@ -18,13 +18,29 @@ import table
 from answers import answers, defaults, fits
 from costs import imports, memory, recording, start, sweep
 from floor import floor, many
+from large import first_fit, large
 from processes import HERE
 from scaling import scaling
 from speed import speed
 
 SECTIONS = {
     one.__name__: one
-    for one in (answers, defaults, fits, speed, floor, many, recording, memory, sweep, start, imports, scaling)
+    for one in (
+        answers,
+        defaults,
+        fits,
+        first_fit,
+        large,
+        speed,
+        floor,
+        many,
+        recording,
+        memory,
+        sweep,
+        start,
+        imports,
+        scaling,
+    )
 }
 
 
