@@ -40,7 +40,7 @@ def test_fit_ends_with_the_certificate_the_test_and_named_coefficients(fair):
     words = " ".join(text.split())
     assert words.startswith("This model predicts the probability that outcome is well, from 1")
     assert "Goal: fair, the least loss of the client that is served worst." in words
-    assert "Columns that do not vary have no coefficient: unit." in words
+    assert "Columns without a coefficient, which vary not at all, or by less than 1e-12 of their size: unit." in words
     assert "Missing values count as the mean of their column: age " in words
     assert re.search(
         r" Certified: no model of this kind has an objective lower by more than \d(\.\d+)?e-(0[789]|1\d)", words
