@@ -22,6 +22,7 @@ from ..inference.table import (
     tabulate,
 )
 from ..models import Model
+from ..problems import RobustRecipe
 from ..problems.families import Family
 from ..runs.settings import ConfigurationError
 from ..runtime.status import status_of
@@ -41,7 +42,10 @@ SMOOTH = {"logistic": 0.25, "squared": 1.0}
 """Bounds of the second derivative of a loss, whatever the target."""
 PROOF = "self-concordance"
 """What proves the gap of a model without penalty, as its certificate keeps it (docs/inference.md)."""
-WHY_NONE = {SHARED.recipe: "coefficients of several targets that share directions have no standard errors here"}
+WHY_NONE = {
+    SHARED.recipe: "coefficients of several targets that share directions have no standard errors here",
+    RobustRecipe: "absolute deviations have no second derivatives",
+}
 OF_ORDINARY = {
     PAIRS.recipe: "Effects are those of the ordinary logistic model of the same rows, without penalty: scores of a "
     "ranking have no unit in which an effect could be told.",
