@@ -12,8 +12,6 @@ from fedualex.bundle import (
     Cuts,
     improve_bounds,
     lower_bound,
-    maximize_concave,
-    minimize_nonnegative,
     no_bounds,
     no_cuts,
     pair_of,
@@ -23,6 +21,7 @@ from fedualex.bundle import (
 from fedualex.certificates.surveys import flat_of, known_floor
 from fedualex.compiling import double
 from fedualex.runtime.outputs import exact_problem
+from fedualex.searches import maximize_concave, minimize_nonnegative
 
 
 @pytest.fixture(autouse=True)

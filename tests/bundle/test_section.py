@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fedualex.bundle import SECTIONS, maximize_on_section
+from fedualex.searches import SECTIONS, maximize_on_section
 
 ENOUGH = 1e-9
 FUNCTIONS = {

@@ -10,11 +10,12 @@ from jaxtyping import Bool
 from numpy.typing import NDArray
 
 from ..arrays import Array, by_numpy
-from ..bundle import UNKNOWN, Bounds, Flat, KnownFloor, Side, lower_value, maximize_on_section, upper_value
+from ..bundle import UNKNOWN, Bounds, Flat, KnownFloor, Side, lower_value, upper_value
 from ..certificates.surveys import Surveyed, flat_of
 from ..model_problem import Blocks, blocks_of, has_model, solve_model
 from ..problems import AbstractProblem
 from ..problems.curvature import kink_of
+from ..searches import maximize_on_section
 from ..tree import Count, Flag, Saddle, Scalar, Tree, Vector
 from ..validation import whole_number
 from .base import Facts, Method, Stepped, Survey
