@@ -126,7 +126,7 @@ class Trial:
     def small_disk(self, party: str) -> None:
         """Move a party's folder to a small file system."""
         home = self.layout.party(party)
-        moved = home.with_name(f"{party}-moved")
+        moved = self.root / f"{party}-moved"
         home.rename(moved)
         home.mkdir(mode=0o700)
         subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={DISK},mode=700", "tmpfs", str(home)], check=True)
