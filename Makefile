@@ -87,7 +87,7 @@ $(VENV)/dist: $(VENV)/installed
 # The fast tests that need no engine, with the lowest version of everything that pyproject.toml allows. What old versions say of each
 # other is no warning of ours.
 test-oldest: .venv-oldest/installed
-	.venv-oldest/bin/python -m pytest -m "not slow" -n 2 --dist loadfile -W ignore::DeprecationWarning --ignore tests/deploy --ignore tests/docs
+	.venv-oldest/bin/python -m pytest -m "not slow" -n 2 --dist loadfile -W ignore::DeprecationWarning -W "ignore:Setting penalty=None:UserWarning" --ignore tests/deploy --ignore tests/docs
 
 .venv-oldest/installed: pyproject.toml constraints-oldest.txt
 	test -x .venv-oldest/bin/python || $(PYTHON) -m venv .venv-oldest
