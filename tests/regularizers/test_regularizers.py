@@ -346,3 +346,12 @@ def test_changing_a_strength_does_not_recompile():
 def test_strengths_stay_exact_in_float64():
     with double():
         assert float(fx.Box(0.05).prox(np.array([1.0]), 0.0)[0]) == 0.05
+
+
+@pytest.mark.parametrize("psi", [fx.CappedSimplex(0.2), fx.CappedSimplex(1 / 3), fx.Simplex(0.3)])
+def test_at_the_only_point_of_a_set_nothing_is_far(psi):
+    """A difference of squares that is 0 may be rounded below 0, whose root would be no number."""
+    size = round(1 / float(psi.cap)) if isinstance(psi, fx.CappedSimplex) else 1
+    with double():
+        for start in np.random.default_rng(0).choice([0.0, 0.3], size=(50, size)):
+            assert 0 <= float(psi.farthest(psi.project(jnp.asarray(start)))) <= 1e-7

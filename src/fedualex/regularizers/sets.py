@@ -231,7 +231,9 @@ class Simplex(AbstractSet):
     def farthest(self, center: Vector) -> Array:
         """sqrt(radius^2 + ||center||^2 - 2 radius min center), at a vertex."""
         center = as_real(center)
-        return xp.sqrt(cast_like(self.radius, center) ** 2 + norm(center) ** 2 + 2 * self.support(-center))
+        return xp.sqrt(
+            xp.maximum(cast_like(self.radius, center) ** 2 + norm(center) ** 2 + 2 * self.support(-center), 0)
+        )
 
     def diameter(self, like: Vector) -> Array:
         """sqrt(2) radius, between two vertices; 0 if there is only one."""
@@ -289,7 +291,7 @@ class CappedSimplex(AbstractSet):
         """All extreme points have the same norm, so the farthest one minimizes <center, x>."""
         center = as_real(center)
         extreme = norm(capped_profile(center.size, self.cap, center.dtype))
-        return xp.sqrt(extreme**2 + norm(center) ** 2 + 2 * self.support(-center))
+        return xp.sqrt(xp.maximum(extreme**2 + norm(center) ** 2 + 2 * self.support(-center), 0))
 
     def diameter(self, like: Vector) -> Array:
         """Between an extreme point and the one in the opposite order."""
