@@ -39,6 +39,8 @@ ENOUGH = 1e-6
 """Up to which share of the gap the share of a floor in a bound is sought."""
 SHORTER, LONGER = 0.25, 4.0
 """By how much a damped step is shortened, and lengthened again."""
+BESIDE = 0.5
+"""What is surveyed beside a whole step once one was too long."""
 
 
 class Limits(NamedTuple):
@@ -275,7 +277,7 @@ def _choose_lengths(facts: Facts, server: NewtonServer) -> list[float]:
     if int(server.quick) >= 2 or _is_known_everywhere(facts, server):
         return [1.0]
     if bool(server.guarded) and server.columns.size == split:  # steps were too long before
-        return [1.0, SHORTER]
+        return [1.0, BESIDE]
     return [1.0, 2.0] if split == server.center.point.size else [1.0]
 
 
