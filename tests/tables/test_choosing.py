@@ -64,7 +64,7 @@ def compare_directly(goal, found, parties):
     direct = direct_search(goal, recipes()[goal], rows_of(goal), parties.members, curve.values)
     np.testing.assert_allclose(curve.measure, direct.mean, rtol=0, atol=3e-4)
     np.testing.assert_allclose(curve.error, direct.error, rtol=0, atol=3e-4)
-    for rule, chosen in (("one-standard-error", curve.chosen), ("best", curve.best)):
+    for rule, chosen in ((curve.rule, curve.chosen), ("best", curve.best)):
         assert choose(Measured(direct.mean, direct.error, direct.excess, ""), rule)[1] == chosen
 
 
