@@ -19,6 +19,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
 from flwr.app import Context, Error, Message, RecordDict
 from flwr.serverapp import Grid
 from flwr.supercore.task_identity import TaskIdentity
@@ -385,10 +387,21 @@ def test_a_bad_deployment_is_refused_before_anything_is_written(tmp_path, sites,
     assert not (tmp_path / "new").exists()
 
 
+def a_request_of(name: str) -> str:
+    request = x509.CertificateSigningRequestBuilder().subject_name(keys._name(name))
+    return request.sign(keys.new_key(), hashes.SHA384()).public_bytes(serialization.Encoding.PEM).decode()
+
+
 def test_a_site_makes_its_own_key_and_the_server_registers_it_in_place_of_a_former_one(tmp_path, monkeypatch):
     provision(tmp_path, ["a", "b"], host="example.org", port=9000, own_keys=True, **TOY)
     server, home = tmp_path / "server", tmp_path / "sites" / "a"
-    assert not list((tmp_path / "sites").rglob("*.key"))  # nobody made one for a site
+    assert {path.name for path in tmp_path.rglob("*.key")} == {"ca.key"}  # nobody made one for a party
+    assert "--ssl-keyfile secure/server.key" in (server / "start.sh").read_text()
+    asked = control.make_public(server / "secure", "server")
+    assert control.admit(tmp_path, "server", asked) == f"{server / 'server.crt'} goes to the server"
+    ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(server / "server.crt", server / "secure" / "server.key")
+    with pytest.raises(ValueError, match="signing request of the server is not its own"):
+        control.admit(tmp_path, "server", a_request_of("thief"))
     assert not list((server / "keys").iterdir())
     assert "--auth-supernode-private-key secure/node.key" in (home / "start.sh").read_text()
     public = control.make_public(home / "secure", "a")

@@ -20,7 +20,7 @@ from unittest.mock import Mock
 
 import numpy as np
 import pytest
-from cryptography.x509 import load_pem_x509_certificate, load_pem_x509_csr
+from cryptography.x509 import DNSName, SubjectAlternativeName, load_pem_x509_certificate, load_pem_x509_csr
 from nvflare.apis.fl_exception import FLCommunicationError
 from nvflare.fuel.flare_api.api_spec import AuthorizationError, InternalError, NoConnection
 from support.deployments import free_port
@@ -187,13 +187,33 @@ def test_a_clock_that_is_wrong_is_one_sentence(kits):
             party.check_clock(site, wrong)
 
 
+def test_server_and_submitter_make_their_own_keys_and_are_who_the_provisioner_would_make_them(kits, tmp_path):
+    provision(tmp_path, SITES, host="fl.example.org", own_keys=True, **ENTRIES)
+    layout = Layout(tmp_path)
+    assert not list(tmp_path.rglob("*.key"))
+    for name, file in (("server", "server.crt"), ("admin", "client.crt")):
+        home = layout.party(name)
+        assert f"{file} goes to {name}" in control.admit(tmp_path, name, control.make_public(home / "secure", name))
+        keys.install_own_key(home, home / "secure")
+        made = load_pem_x509_certificate((home / "kit" / "startup" / file).read_bytes())
+        theirs = load_pem_x509_certificate((Layout(kits).party(name) / "kit" / "startup" / file).read_bytes())
+        told, expected = ([(part.oid, part.value) for part in one.subject] for one in (made, theirs))
+        assert told == [(oid, "fl.example.org" if value == "localhost" else value) for oid, value in expected]
+        assert [extension.oid for extension in made.extensions] == [extension.oid for extension in theirs.extensions]
+    names = load_pem_x509_certificate((layout.server / "kit" / "startup" / "server.crt").read_bytes())
+    alternatives = names.extensions.get_extension_for_class(SubjectAlternativeName).value
+    assert "fl.example.org" in alternatives.get_values_for_type(DNSName)
+    with pytest.raises(ValueError, match="the signing request of server is not its own"):
+        control.admit(tmp_path, "server", control.make_public(layout.admin / "secure", "admin"))
+
+
 def test_a_site_makes_its_own_key_and_the_authority_signs_it(tmp_path):
     provision(tmp_path, SITES, port=8002, own_keys=True, **ENTRIES)
     layout = Layout(tmp_path)
     home = layout.site(SITES[0])
     startup, own = home / "kit" / "startup", home / "secure"
     assert not list(layout.site("").rglob("*.key"))  # nobody made one for a site
-    with pytest.raises(SystemExit, match=r"has no client.crt yet: `fedualex deploy join`"):
+    with pytest.raises(PermissionError, match=r"has no client.crt yet: `fedualex deploy join`"):
         keys.install_own_key(home, own)
     asked = control.make_public(own, SITES[0])
     assert load_pem_x509_csr(asked.encode()).is_signature_valid
@@ -202,6 +222,7 @@ def test_a_site_makes_its_own_key_and_the_authority_signs_it(tmp_path):
     assert "client.crt goes to" in control.admit(tmp_path, SITES[0], asked)
     made = load_pem_x509_certificate((startup / "client.crt").read_bytes())
     made.verify_directly_issued_by(load_pem_x509_certificate((startup / "rootCA.pem").read_bytes()))
+    control.admit(tmp_path, "server", control.make_public(layout.server / "secure", "server"))
     other = load_pem_x509_certificate((layout.server / "kit" / "startup" / "server.crt").read_bytes())
     assert made.issuer == other.issuer
     keys.install_own_key(home, own)
@@ -218,7 +239,7 @@ def test_a_site_makes_its_own_key_and_the_authority_signs_it(tmp_path):
     assert (startup / "client.key").read_bytes() == (own / "transport.key").read_bytes() != private
     (own / "transport.key").unlink()
     (startup / "client.key").unlink()
-    with pytest.raises(SystemExit, match="is of another key than this site's own"):
+    with pytest.raises(PermissionError, match="is of another key than this party's own"):
         keys.install_own_key(home, own)
 
 

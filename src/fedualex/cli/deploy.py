@@ -81,7 +81,11 @@ def _arrays(line: Json, how: str) -> str:
 @click.option("--engine", help="local, nvflare or flower.")
 @click.option("--host", help="The name by which sites reach the server; localhost.")
 @click.option("--port", type=int, help="The port at which they do; 8002.")
-@click.option("--own-keys", is_flag=True, default=None, help="Each site makes its own keys: join, then admit.")
+@click.option(
+    "--own-keys/--made-keys",
+    default=None,
+    help="Each party makes its own keys: join, then admit; as with a --host, unless keys are made here.",
+)
 @json_option
 @plain_errors
 def init(
@@ -145,15 +149,15 @@ def doctor(party: Path, quick: bool, as_json: bool) -> None:
 
 
 @click.command()
-@click.argument("site", type=click.Path(path_type=Path, file_okay=False, exists=True))
+@click.argument("party", type=click.Path(path_type=Path, file_okay=False, exists=True))
 @click.option("--renew", is_flag=True, help="Make new keys in place of those that are there.")
 @json_option
 @plain_errors
-def join(site: Path, renew: bool, as_json: bool) -> None:
-    """Make a site's own keys, in its folder SITE, and a request for the authority."""
+def join(party: Path, renew: bool, as_json: bool) -> None:
+    """Make a party's own keys, in its folder PARTY, and a request for the authority."""
     from ..deploy.consortium import membership
 
-    request, words = membership.join(site, renew=renew)
+    request, words = membership.join(party, renew=renew)
     line = f"{request}: send it to the authority, and tell these words by telephone: {words}"
     say(line, {"request": str(request), "fingerprint": words}, as_json)
 
@@ -164,7 +168,7 @@ def join(site: Path, renew: bool, as_json: bool) -> None:
 @json_option
 @plain_errors
 def admit(folder: Path, requests: tuple[Path, ...], as_json: bool) -> None:
-    """Take the public keys of sites, where `init` was run; once all are there, sign their list for the server."""
+    """Take the public keys of parties, where `init` was run; once all are there, sign their list for the server."""
     from ..deploy.consortium import membership
 
     taken, given, missing = membership.admit(folder, requests)
@@ -176,7 +180,8 @@ def admit(folder: Path, requests: tuple[Path, ...], as_json: bool) -> None:
     for what in given:
         echo(what)
     signed = (
-        f"the list is signed: {layout_of(folder).server / 'secure'} goes to the server, which gives it to all sites"
+        f"the list is signed: {layout_of(folder).server / 'secure' / 'roster.json'} goes to the server, which gives it "
+        "to all sites"
     )
     echo(f"not joined yet: {', '.join(missing)}" if missing else signed)
 

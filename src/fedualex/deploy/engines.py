@@ -25,10 +25,13 @@ class Control(Protocol):
     KEYED: tuple[str, ...]
     """Files of the server that belong to its present keys, and go when these are renewed."""
 
+    BESIDE: tuple[str, ...]
+    """The parties that are no sites and make keys of their own as well."""
+
     def provision(
         self, folder: Path, sites: Sequence[str], *, host: str, port: int, serve: str, site: str, own_keys: bool = False
     ) -> None:
-        """Keys, certificates and start scripts, each in its party's folder; with own_keys none of a site's key.
+        """Keys, certificates and start scripts, each in its party's folder; with own_keys no private key.
 
         serve, site: what server and sites run, as "module:function"; serve(engine, folder) runs the round loop, and
         site(folder).work(request) answers for a site.
@@ -36,14 +39,14 @@ class Control(Protocol):
         ...
 
     def make_public(self, own: Path, name: str) -> str:
-        """At a site: the key by which the server knows it, made in the folder `own` unless it is there.
+        """At a party: the key by which others know it, made in the folder `own` unless it is there.
 
         Returns: its public half, or a request to sign it.
         """
         ...
 
     def admit(self, folder: Path, name: str, public: str) -> str:
-        """Where keys are signed: take this of a site, in place of an earlier one; what is to be given to whom."""
+        """Where keys are signed: take this of a party, in place of an earlier one; what is to be given to whom."""
         ...
 
     def up(self, folder: Path) -> list[str]:

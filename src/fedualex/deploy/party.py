@@ -14,10 +14,10 @@ from typing import Any
 
 from ..storage import Json, write_atomically, write_json
 
-SERVER = "server"
+SERVER, ADMIN = "server", "admin"
 SECURE = "secure"
 """The folder of keys that no kit replaces where sites make their own."""
-RESERVED = (SERVER, "admin", "authority", "localhost")
+RESERVED = (SERVER, ADMIN, "authority", "localhost")
 """Names that a site cannot have."""
 
 
@@ -40,7 +40,7 @@ class Layout:
     @property
     def admin(self) -> Path:
         """The folder of whoever submits runs, where an engine has such a party."""
-        return self.root / "admin"
+        return self.root / ADMIN
 
     @property
     def authority(self) -> Path:
@@ -56,8 +56,8 @@ class Layout:
         return self.root / "viewers" / name
 
     def party(self, name: str) -> Path:
-        """The folder of the server or of a site."""
-        return self.server if name == SERVER else self.site(name)
+        """The folder of the server, of whoever submits runs, or of a site."""
+        return {SERVER: self.server, ADMIN: self.admin}.get(name) or self.site(name)
 
     def sites(self) -> list[str]:
         """The sites whose folders are here."""

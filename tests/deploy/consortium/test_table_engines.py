@@ -11,7 +11,8 @@ from support.deployments import EXACT, free_port
 from support.patients import HOSPITALS
 
 from fedualex import models
-from fedualex.deploy import engines
+from fedualex.deploy import engines, processes
+from fedualex.deploy.party import Layout
 from fedualex.deploy.policy import POLICY
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(3000)]
@@ -49,13 +50,24 @@ def in_threads(place):
     return model
 
 
-def join_all(root):
-    """Each site makes its own keys, and the authority signs them; nobody else ever has them."""
-    assert not list((root / "sites").rglob("*.key"))
-    for name in HOSPITALS:
-        cli("deploy", "join", root / "sites" / name)
-        done = cli("deploy", "admit", root, root / "sites" / name / f"join-{name}.json")
+def join(root, *names, options=()):
+    """Each party makes its own keys, and the authority signs them; nobody else ever has them."""
+    for name in names:
+        home = Layout(root).party(name)
+        cli("deploy", "join", home, *options)
+        done = cli("deploy", "admit", root, home / f"join-{name}.json")
         assert done.exit_code == 0, done.output
+
+
+def renew_one(root, name):
+    """A site has new keys and is started again while all others go on."""
+    from fedualex.deploy.nvflare import control
+
+    others = {other: processes.members(root, other)[0].pid for other in ("server", *HOSPITALS) if other != name}
+    join(root, name, options=("--renew",))
+    processes.down(root, name)
+    control.start(root, name)
+    return others
 
 
 @pytest.mark.parametrize(
@@ -68,12 +80,15 @@ def test_every_engine_ends_in_the_same_model(place, in_threads, engine, secure_s
     root = deployment(place, secure_sums, f"{engine}-{secure_sums}-{own_keys}", server, **FEW)
     try:
         if own_keys:
-            join_all(root)
+            assert not list((root / "sites").rglob("*.key"))
+            join(root, *engines.control_of(engine).BESIDE, *HOSPITALS)
         allow_few_rows(root)
         assert cli("deploy", "up", root).exit_code == 0
+        others = renew_one(root, "west") if own_keys and engine == "nvflare" else {}
         ran = cli("deploy", "run", root)
         assert ran.exit_code == 0, ran.output
         assert "Certified: no model" in ran.output
+        assert {other: processes.members(root, other)[0].pid for other in others} == others
     finally:
         engines.control_of(engine).down(root)
     for home in (root / "server", *(root / "sites" / name for name in HOSPITALS)):

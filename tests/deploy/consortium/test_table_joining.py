@@ -12,6 +12,7 @@ from support.consortium import deployment, run_in_threads, write_tables
 from support.patients import HOSPITALS
 
 from fedualex.deploy.consortium.doctor import WRONG, examine
+from fedualex.deploy.consortium.kit import write_table_deployment
 from fedualex.deploy.consortium.membership import add_site, admit, join, remove_site, renew
 from fedualex.deploy.engine import RefusedError, Request
 from fedualex.deploy.ledger import audit
@@ -128,7 +129,7 @@ def test_requests_that_are_none_and_keys_of_others_are_refused(root, tmp_path):
     [request] = joined(root, "west")
     known = json.loads(request.read_text())
     for wrong, why in (
-        ({**known, "site": "nobody"}, "there is no site 'nobody'"),
+        ({**known, "site": "nobody"}, "there is no 'nobody' in this deployment"),
         ({**known, "key": "12"}, "is no request of"),
         ({"site": "west"}, "is no request of"),
     ):
@@ -163,22 +164,62 @@ def test_sites_come_and_go_and_certificates_are_renewed_while_the_keys_for_masks
     assert masks_of(root, "east").take(taking(pack_roster(root / "server")))
 
 
-def test_own_keys_take_three_sites_and_tables(tmp_path):
-    from fedualex.deploy.consortium.kit import init_deployment
+def test_parties_on_several_machines_make_their_own_keys_unless_they_are_made_for_them(tmp_path):
+    def private(name, sites, *words):
+        root, fit = tmp_path / name, ("--goal", "logistic", "--target", "y", "--sites", sites)
+        cli("deploy", "init", root, *fit, *words)
+        files = [path for path in root.rglob("*") if path.is_file() and b"PRIVATE KEY" in path.read_bytes()]
+        return {path.relative_to(root).parts[0] for path in files}, {path.name for path in root.rglob("*.key")}
 
-    with pytest.raises(ConfigurationError, match="own_keys are for secure sums: they take 3 sites or more"):
-        init_deployment(tmp_path / "a", None, "north,south", {"goal": "logistic", "target": "y"}, {"own_keys": True})
+    elsewhere, three = ("--engine", "nvflare", "--host", "fl.example.org"), "north,south,west"
+    assert private("real", three, *elsewhere) == ({"authority"}, set())
+    assert private("pair", "north,south", *elsewhere) == ({"authority"}, set())
+    assert "admin" in private("made", three, *elsewhere, "--made-keys")[0]
+    assert "sites" in private("trial", three, "--engine", "nvflare")[0]
+
+
+def test_two_sites_with_keys_of_their_own_run_in_the_clear(tmp_path):
+    write_tables(tmp_path)
+    root, two = tmp_path / "pair", HOSPITALS[:2]
+    tables = {name: {"table": str(tmp_path / f"{name}.csv")} for name in two}
+    write_table_deployment(root, {**FIT, "target": "outcome"}, tables, {"own_keys": True}, {})
+    assert admit(root, joined(root, *two))[2] == []
+    assert run_in_threads(root).gap is not None
+
+
+def test_all_parties_of_an_nvflare_kit_join(tmp_path):
+    """The server and whoever submits runs as well; new certificates leave every key where it is."""
+    write_tables(tmp_path)
+    root = deployment(tmp_path, "auto", server={"own_keys": True, "engine": "nvflare"}, **FIT)
+    parties = [root / "server", root / "admin", *(root / "sites" / name for name in HOSPITALS)]
+    assert [party for party in parties if list(party.rglob("*.key"))] == []
+    requests = [join(party)[0] for party in parties]
+    assert admit(root, requests[2:])[2] == ["server", "admin"]
+    assert (root / "server" / "secure" / "roster.json").exists()  # which has keys of sites alone
+    taken, given, missing = admit(root, requests[:2])
+    assert (list(taken), missing) == (["server", "admin"], [])
+    assert [words.partition(" goes to ")[2].split(",")[0] for words in given] == ["server", "admin"]
+    certificates = {party: next((party / "kit" / "startup").glob("*.crt")).read_bytes() for party in parties}
+    own = {party: (party / "secure" / "transport.key").read_bytes() for party in parties}
+    renew(root)
+    for party in parties:
+        assert (party / "secure" / "transport.key").read_bytes() == own[party]
+        assert next((party / "kit" / "startup").glob("*.crt")).read_bytes() != certificates[party]
+        assert list((party / "kit").rglob("*.key")) == []
+    (tmp_path / "wrong.json").write_text(json.dumps({"site": "admin", "key": "zz", "transport": ""}))
+    with pytest.raises(UntrustedKeysError, match="is no request of"):
+        admit(root, [tmp_path / "wrong.json"])
 
 
 def test_the_doctor_and_the_readme_of_an_nvflare_kit_say_that_a_site_has_to_join(tmp_path):
     write_tables(tmp_path)
     root = deployment(tmp_path, "auto", server={"own_keys": True, "engine": "nvflare"}, **FIT)
-    assert "by `fedualex deploy join` in its folder" in " ".join((root / "README.md").read_text().split())
+    assert "by `fedualex deploy join` with its folder" in " ".join((root / "README.md").read_text().split())
     home = root / "sites" / "west"
 
     def wrong():
         return [finding.text for finding in examine(home, quick=True) if finding.state == WRONG]
 
-    assert any("this site has no certificate yet" in text for text in wrong())
+    assert any("this party has no certificate yet" in text for text in wrong())
     admit(root, joined(root, "west"))
     assert not any("certificate" in text for text in wrong())

@@ -191,7 +191,7 @@ PARTIES = """| folder | belongs to | who runs what there |
 {rows}
 | `authority/` | whoever made this deployment, on no server | its key signs certificates; keep it offline |
 {admin}
-Give each party its own folder and nothing else: the private keys in it are its own. Every party needs Python 3.11 or
+Give each party its own folder and nothing else. Every party needs Python 3.11 or
 later with `fedualex[{engine}]`, the same version everywhere.
 
 A trial with all parties on one machine:
@@ -201,9 +201,9 @@ A trial with all parties on one machine:
     fedualex deploy stop FOLDER
 """
 OWN_KEYS = """
-The folders hold no key of a site: each makes its own before the first run, by `fedualex deploy join` in its folder, and
-sends the request to whoever has `authority/`, who runs `fedualex deploy admit FOLDER REQUEST`. That says eight words,
-to be compared by telephone, and which file goes to whom.
+The folders hold no private key: each party makes its own before the first run, by `fedualex deploy join` with its
+folder, and sends the request to whoever has `authority/`, who runs `fedualex deploy admit FOLDER REQUEST`. That says
+eight words, to be compared by telephone, and which file goes to whom.
 """
 ADMIN = "| `admin/` | who submits runs | `fedualex deploy run`, beside `server/` |\n"
 LEAVES = """In every round its increment of the dual state (as many numbers as the model has) with its weight, and the
@@ -258,7 +258,8 @@ def provision(root: Path, settings: Mapping[str, Any], *, masks: bool = True) ->
         raise ConfigurationError(f"{root} is not empty: a deployment needs a folder of its own")
     root.mkdir(parents=True, exist_ok=True)
     server, sites = settings["server"], list(settings["sites"])
-    control_of(server["engine"]).provision(
+    control = control_of(server["engine"])
+    control.provision(
         root,
         sites,
         host=server["host"],
@@ -271,20 +272,20 @@ def provision(root: Path, settings: Mapping[str, Any], *, masks: bool = True) ->
     for name in sites:
         prepare_site(Layout(root).site(name), rules_in_force(settings))
     if masks:
-        _begin_masks(Layout(root), sites, own_keys=server.get("own_keys", False))
+        _begin_masks(Layout(root), sites, control.BESIDE, own_keys=server.get("own_keys", False))
 
 
-def _begin_masks(layout: Layout, sites: Sequence[str], *, own_keys: bool) -> None:
-    if own_keys and (len(sites) < FEWEST or not can_make_keys()):
-        raise ConfigurationError(
-            f"own_keys are for secure sums: they take {FEWEST} sites or more, and fedualex[secure] here"
-        )
-    if len(sites) < FEWEST or not can_make_keys():
-        return
-    from ..secure.joining import begin_authority
-    from ..secure.masks import make_keys
+def _begin_masks(layout: Layout, sites: Sequence[str], beside: Sequence[str], *, own_keys: bool) -> None:
+    if own_keys and not can_make_keys():
+        raise ConfigurationError("own_keys take fedualex[secure] here")
+    if own_keys:
+        from ..secure.joining import begin_authority
 
-    (begin_authority if own_keys else make_keys)(layout, sites)
+        begin_authority(layout, sites, beside)
+    elif len(sites) >= FEWEST and can_make_keys():
+        from ..secure.masks import make_keys
+
+        make_keys(layout, sites)
 
 
 def write_readme(root: Path, settings: Mapping[str, Any], leaves: str, data: str) -> None:

@@ -115,11 +115,12 @@ def _is_private(file: Path) -> bool:
 
 def _certificates(party: Party) -> Said:
     folder, settings = party
-    waits = (folder / "kit").exists() and not any((folder / "kit" / "startup").glob("*.crt"))
-    if "site" in settings and waits:
+    engine, is_server = settings["server"]["engine"], "site" not in settings
+    has_one = any(folder.glob("server.crt" if engine == "flower" else "kit/startup/*.crt"))
+    if not has_one and (engine == "nvflare" or (engine == "flower" and is_server)):
         yield (
             WRONG,
-            "this site has no certificate yet: `deploy join`, `deploy admit`, and put the new one in its place",
+            "this party has no certificate yet: `deploy join`, `deploy admit`, and put the new one in its place",
         )
     files = [file for file in sorted(folder.rglob("*")) if file.suffix in (".crt", ".pem") and file.is_file()]
     files = [file for file in files if b"BEGIN CERTIFICATE" in file.read_bytes()[:4000]]

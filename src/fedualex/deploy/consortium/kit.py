@@ -83,7 +83,7 @@ def plan_deployment(
     check_kl(goal, wanted.groups, wanted.options)
     method = method or {"name": _default_method(goal, wanted.groups, len(sites))}
     build_method(method)  # refuses what is no method
-    parties = server_settings(server)
+    parties = server_settings(server, tables=True)
     check_parties(parties, sites)
     check_penalized(wanted.options)
     check_options(goal, wanted.options)

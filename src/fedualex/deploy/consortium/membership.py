@@ -17,7 +17,7 @@ from ...storage import write_atomically, write_json
 from ...tables.goals import names_of
 from .. import engines
 from ..ledger import HEAD, LEDGER
-from ..party import SECURE, SERVER, Layout, check_name, read_settings
+from ..party import ADMIN, SECURE, SERVER, Layout, check_name, read_settings
 from ..policy import POLICY
 from .agreement import has_tables
 from .deployment import provision
@@ -85,11 +85,12 @@ def renew(root: Path) -> list[str]:
 
 
 def join(party: Path, *, renew: bool = False) -> tuple[Path, str]:
-    """At a site: its own keys and a request for the authority; the file, and the words to compare by telephone."""
+    """At a party: its own keys and a request for the authority; the file, and the words to compare by telephone."""
     from ..secure import joining  # which needs cryptography
 
-    control = engines.control_of(settings_of(party)["server"]["engine"])
-    return joining.join(party, read_settings(party)["name"], control.make_public, renew=renew)
+    name = read_settings(party)["name"]
+    engine = "nvflare" if name == ADMIN else settings_of(party)["server"]["engine"]  # no other has such a party
+    return joining.join(party, name, engines.control_of(engine).make_public, renew=renew)
 
 
 def admit(root: Path, requests: Sequence[Path]) -> tuple[dict[str, str], list[str], list[str]]:

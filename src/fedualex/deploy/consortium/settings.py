@@ -40,6 +40,8 @@ PATIENCE = 300.0
 """Seconds for which a run waits for sites that have failed: a machine that is started again takes as long."""
 OF_TABLES = ("on_warning", "least_sites")
 """Keys of [run] that are of deployments of tables alone."""
+LOOPBACK = ("localhost", "127.0.0.1")
+"""Hosts of a server that only parties on its own machine reach."""
 RUN_DEFAULTS = run_defaults(DeploymentOptions) | {"patience": PATIENCE}
 """The keys of [run] in a deployment."""
 
@@ -87,10 +89,16 @@ def read(file: Path) -> dict[str, Any]:
     return settings
 
 
-def server_settings(given: Mapping[str, Any]) -> dict[str, Any]:
-    """[server] with its defaults."""
+def server_settings(given: Mapping[str, Any], *, tables: bool = False) -> dict[str, Any]:
+    """[server] with its defaults.
+
+    tables: of a deployment of tables, in which parties on several machines make their own keys unless it says
+    otherwise.
+    """
     check_keys("[server]", given, ("engine", "host", "port", "own_keys"))
-    server = {"engine": "local", "host": "localhost", "port": 8002, "own_keys": False, **given}
+    server = {"engine": "local", "host": "localhost", "port": 8002, **given}
+    trial = server["engine"] == "local" or server["host"] in LOOPBACK
+    server = {"own_keys": tables and not trial, **server}
     if not isinstance(server["own_keys"], bool):
         raise ConfigurationError(f"[server] own_keys must be true or false, got {short(server['own_keys'])}")
     find_named("engine", server["engine"], dict.fromkeys(ENGINES))

@@ -4,12 +4,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ...runtime.status import Failure
-from ..party import Layout
+from ..party import SERVER, Layout
 from . import keys, runs, trial
 from .layout import OUTCOME, REGISTERED, SUBMITTED
 from .provision import provision
 
 __all__ = [
+    "BESIDE",
     "HERE",
     "KEYED",
     "POLL",
@@ -28,12 +29,15 @@ __all__ = [
 make_public = keys.make_public
 POLL = 10.0  # each look is a program of Flower's that keeps a core busy for a second
 HERE = False
+BESIDE = (SERVER,)
 KEYED = ("superlink.db", "superlink.db-shm", "superlink.db-wal", REGISTERED, SUBMITTED, OUTCOME)
 
 
 def admit(folder: Path, name: str, public: str) -> str:
-    """The server registers the key when a run is submitted next, in place of an older one."""
-    return f"{keys.admit(Layout(folder).server, name, public)} goes to the server"
+    """The server registers a site's key when a run is submitted next, in place of an older one; its own is signed."""
+    layout = Layout(folder)
+    file = keys.sign(layout, public) if name == SERVER else keys.admit(layout.server, name, public)
+    return f"{file} goes to the server"
 
 
 def up(folder: Path) -> list[str]:

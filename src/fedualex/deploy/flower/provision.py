@@ -17,7 +17,7 @@ from ..party import (
     write_unit,
 )
 from . import keys
-from .layout import ADDRESS, CONNECTION, NODE_KEY, PORT_VARIABLE, QUIET
+from .layout import ADDRESS, CONNECTION, NODE_KEY, PORT_VARIABLE, QUIET, SERVER_CERTIFICATE, SERVER_KEY
 
 # The texts of a deployment: Flower's app and connection, and the start script of each party.
 
@@ -57,8 +57,11 @@ root-certificates = {json.dumps(str(authority.resolve()))}
 """
 
 
-def start_server(host: str, port: int) -> str:
-    """Starts the SuperLink, registers the sites' keys, and stays until it ends."""
+def start_server(host: str, port: int, key: str) -> str:
+    """Starts the SuperLink, registers the sites' keys, and stays until it ends.
+
+    key: the file of the server's private key.
+    """
     bind = "127.0.0.1" if host in LOOPBACK else "0.0.0.0"
     return f"""\
 #!/bin/sh
@@ -67,7 +70,7 @@ set -eu
 cd "$(dirname "$0")"
 {_exports()}
 flower-superlink --host {bind} --port {port} --database superlink.db --enable-supernode-auth \\
-    --ssl-ca-certfile ca.crt --ssl-certfile server.crt --ssl-keyfile server.key &
+    --ssl-ca-certfile ca.crt --ssl-certfile {SERVER_CERTIFICATE} --ssl-keyfile {key} &
 superlink=$!
 trap 'kill "$superlink" 2>/dev/null || true; wait' EXIT
 trap 'exit 143' INT TERM
@@ -110,7 +113,7 @@ def provision(
 
     `host` is the name or address by which sites reach the server. `serve` and `site` are entry points "module:name":
     serve(engine, folder) runs the round loop, site(folder).work(request) answers for a site; each gets its own folder.
-    With `own_keys` no site has a key: it makes its own, and the server is given the public half.
+    With `own_keys` nobody has a key: each party makes its own, and the server is given the public halves.
     """
     check_sites(sites)
     check_address(host, port)
@@ -118,11 +121,9 @@ def provision(
     check_entry(site)
     layout = Layout(folder)
     layout.refuse_existing()
-    authority_key, server_key = keys.new_key(), keys.new_key()
+    authority_key = keys.new_key()
     authority = keys.authority(authority_key)
     certificate = keys.certificate_pem(authority)
-    server_certificate = keys.server_certificate(server_key, host, authority, authority_key)
-
     make_private_folder(layout.authority)
     write_file(layout.authority / "ca.key", keys.private_pem(authority_key), 0o600)
     write_file(layout.authority / "ca.crt", certificate)
@@ -131,11 +132,12 @@ def provision(
     for name in ("app", "keys"):
         (server / name).mkdir()
     write_file(server / "ca.crt", certificate)
-    write_file(server / "server.crt", keys.certificate_pem(server_certificate))
-    write_file(server / "server.key", keys.private_pem(server_key), 0o600)
     write_file(server / "app" / "pyproject.toml", APP)
-    write_file(server / ADDRESS, json.dumps({"port": port}))
-    write_file(server / "start.sh", start_server(host, port), 0o700)
+    write_file(server / ADDRESS, json.dumps({"host": host, "port": port}))
+    private = f"{SECURE}/{SERVER_KEY}" if own_keys else SERVER_KEY
+    write_file(server / "start.sh", start_server(host, port, private), 0o700)
+    if not own_keys:
+        keys.sign(layout, keys.make_public(server, SERVER))
     write_unit(server, "the server")
     write_entry(server, SERVER, serve)
 

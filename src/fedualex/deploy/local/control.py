@@ -20,6 +20,7 @@ from .server import LOCK, OUTCOME
 POLL = 0.2
 HERE = True
 KEYED = ()
+BESIDE = ()  # the server is of this machine
 STOP_SECONDS = 60.0
 
 _children: list["subprocess.Popen[bytes]"] = []

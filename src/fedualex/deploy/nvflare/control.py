@@ -7,11 +7,12 @@ from pathlib import Path
 
 from ...runtime.status import Failure
 from .. import processes
-from ..party import SERVER, Layout
+from ..party import ADMIN, SERVER, Layout
 from . import job, keys
 from .provision import provision
 
 __all__ = [
+    "BESIDE",
     "HERE",
     "KEYED",
     "POLL",
@@ -31,10 +32,11 @@ make_public = keys.make_request
 POLL = 1.0
 HERE = False
 KEYED = ()
+BESIDE = (SERVER, ADMIN)
 
 
 def admit(folder: Path, name: str, public: str) -> str:
-    """A certificate for the key of a site, which it needs at its next start."""
+    """A certificate for the key of a party, which it needs at its next start."""
     file = keys.sign_request(Layout(folder), name, public)
     return f"{file} goes to {name}, into the same place of its folder, before its next start"
 

@@ -21,8 +21,8 @@ from ...runtime.status import Code, Failure
 from ...storage import write_json
 from ..engine import NOT_CONNECTED
 from ..engines import OUTSIDE
-from ..party import RESULT, Layout
-from .keys import KIT
+from ..party import RESULT, SECURE, Layout
+from .keys import KIT, install_own_key
 from .provision import SERVER_CLASSES, SITE_CLASSES
 
 # Sessions with the server: of the administrator or of a viewer, each by its certificate.
@@ -37,6 +37,8 @@ logging.getLogger("nvflare").addHandler(logging.NullHandler())  # what it would 
 @contextlib.contextmanager
 def session(party: Path) -> Iterator[Session]:
     """A session of the administrator or viewer in this folder; what fails at the server is told in words."""
+    if (party / SECURE).exists():
+        install_own_key(party, party / SECURE)
     kit = party.resolve() / KIT
     user = json.loads((kit / "startup" / "fed_admin.json").read_text())["admin"]["username"]
     opened = _log_in(user, str(kit))

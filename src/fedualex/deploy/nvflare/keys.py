@@ -1,4 +1,4 @@
-"""Keys that a site makes itself: a signing request for the authority, and the certificate that comes back."""
+"""Keys that a party makes itself: a signing request for the authority, and the certificate that comes back."""
 
 import json
 import shutil
@@ -8,6 +8,7 @@ from typing import Any
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
+from nvflare.lighter.impl.cert import MAX_CN_LENGTH
 from nvflare.lighter.utils import (
     Identity,
     generate_cert,
@@ -18,20 +19,23 @@ from nvflare.lighter.utils import (
     x509_name,
 )
 
-from ..party import Layout, write_file
+from ..party import ADMIN, SERVER, Layout, write_file
 
 KIT, STARTUP = "kit", "startup"
 ORGANIZATION = "fedualex"
 PROJECT = "deployment"
-PRIVATE, CERTIFICATE = "client.key", "client.crt"
-"""In a site's kit."""
+PRIVATE, CERTIFICATE = ".key", ".crt"
+"""How the files of a kit's key and certificate end."""
 OWN = "transport.key"
-"""A key that a site made itself, in its own folder of keys: kits that replace the kit leave it alone."""
+"""A key that a party made itself, in its own folder of keys: kits that replace the kit leave it alone."""
+SUBMITTER = "lead"
+"""The role of whoever submits runs."""
+ADMINISTRATOR = f"{ADMIN}@{ORGANIZATION}.org"
 DAYS = 360
 
 
 def make_request(own: Path, name: str) -> str:
-    """At a site: its own key, unless it is there, and a request to sign its public half."""
+    """At a party: its own key, unless it is there, and a request to sign its public half."""
     own.mkdir(mode=0o700, parents=True, exist_ok=True)
     if not (own / OWN).exists():
         key, _ = generate_keys()
@@ -41,7 +45,7 @@ def make_request(own: Path, name: str) -> str:
 
 
 def sign_request(layout: Layout, name: str, request: str) -> Path:
-    """At the authority: a certificate for the key in a site's request, in the site's kit here; its file."""
+    """At the authority: a certificate for the key in a party's request, in the party's kit here; its file."""
     asked = x509.load_pem_x509_csr(request.encode())
     if not asked.is_signature_valid or asked.subject != x509_name(name, ORGANIZATION):
         raise ValueError(f"the signing request of {name} is not its own: it must be signed by its key, and name {name}")
@@ -51,43 +55,66 @@ def sign_request(layout: Layout, name: str, request: str) -> Path:
     issuer = str(root.subject.get_attributes_for_oid(x509.NameOID.COMMON_NAME)[0].value)
     last = min(root.not_valid_after_utc, datetime.now(UTC) + timedelta(days=DAYS))
     made = generate_cert(
-        Identity(name, ORGANIZATION), Identity(issuer), signer, asked.public_key(), not_valid_after=last
+        _identity(layout, name),
+        Identity(issuer),
+        signer,
+        asked.public_key(),
+        server_default_host=_host(layout) if name == SERVER else None,
+        not_valid_after=last,
     )
-    file = layout.site(name) / KIT / STARTUP / CERTIFICATE
+    file = _file(layout.party(name), CERTIFICATE)
     write_file(file, serialize_cert(made))
     return file
 
 
+def _identity(layout: Layout, name: str) -> Identity:
+    """As NVFlare's own provisioner has it in certificates."""
+    if name == SERVER:
+        return Identity(_host(layout)[:MAX_CN_LENGTH], ORGANIZATION)
+    return Identity(ADMINISTRATOR, ORGANIZATION, SUBMITTER) if name == ADMIN else Identity(name, ORGANIZATION)
+
+
+def _host(layout: Layout) -> str:
+    project = json.loads((layout.authority / "project.yml").read_text())
+    return next(str(party["name"]) for party in project["participants"] if party["type"] == "server")
+
+
+def _file(party: Path, ending: str) -> Path:
+    """The key or the certificate of a party's kit."""
+    startup = party / KIT / STARTUP
+    return startup / f"{'server' if (startup / 'fed_server.json').exists() else 'client'}{ending}"
+
+
 def take_keys_away(party: Path) -> None:
-    """Of a kit, whose site will make its own."""
-    for name in (PRIVATE, CERTIFICATE):
-        (party / KIT / STARTUP / name).unlink()
+    """Of a kit, whose party will make its own."""
+    for ending in (PRIVATE, CERTIFICATE):
+        _file(party, ending).unlink()
 
 
 def install_own_key(party: Path, own: Path) -> None:
-    """Give a site's kit the key that the site made itself, once its certificate is there. Before, say what is missing.
+    """Give a party's kit the key that the party made itself, once its certificate is there, unless the kit's own fits.
 
-    A new key without its certificate waits: until then the site goes on with the key of before.
+    Before, a PermissionError says what is missing. A new key without its certificate waits: until then the party goes
+    on with the key of before.
     """
-    startup = party / KIT / STARTUP
-    if not (startup / CERTIFICATE).exists():
-        raise SystemExit(
-            f"{startup} has no {CERTIFICATE} yet: `fedualex deploy join`, and put the one there that `fedualex deploy "
-            "admit` makes"
+    private, certificate = _file(party, PRIVATE), _file(party, CERTIFICATE)
+    if private.exists() and not (own / OWN).exists():
+        return
+    if not certificate.exists():
+        raise PermissionError(
+            f"{certificate.parent} has no {certificate.name} yet: `fedualex deploy join`, and put the one there that "
+            "`fedualex deploy admit` makes"
         )
-    kept = [file for file in (own / OWN, startup / PRIVATE) if file.exists()]
-    fitting = [file for file in kept if _public(_private(file).public_key()) == _certified(startup)]
+    certified = _public(load_crt(str(certificate)).public_key())
+    kept = [file for file in (own / OWN, private) if file.exists()]
+    fitting = [file for file in kept if _public(_private(file).public_key()) == certified]
     if not fitting:
-        raise SystemExit(
-            f"{startup / CERTIFICATE} is of another key than this site's own: `fedualex deploy join` asks for a new one"
+        raise PermissionError(
+            f"{certificate} is of another key than this party's own: `fedualex deploy join` asks for a new one"
         )
     if fitting[0] == own / OWN:
-        shutil.copyfile(own / OWN, startup / PRIVATE)
-        (startup / PRIVATE).chmod(0o600)
-
-
-def _certified(startup: Path) -> bytes:
-    return _public(load_crt(str(startup / CERTIFICATE)).public_key())
+        shutil.copyfile(own / OWN, private)
+        private.chmod(0o600)
 
 
 def _private(file: Path) -> Any:

@@ -19,8 +19,10 @@ from nvflare.lighter.provisioner import Provisioner
 
 from ...storage import write_json
 from ..party import (
+    ADMIN,
     SECURE,
     SERVER,
+    SETTINGS,
     Layout,
     check_address,
     check_entry,
@@ -32,7 +34,7 @@ from ..party import (
     write_file,
     write_unit,
 )
-from .keys import KIT, ORGANIZATION, OWN, PROJECT, STARTUP, install_own_key, take_keys_away
+from .keys import ADMINISTRATOR, KIT, ORGANIZATION, PROJECT, SUBMITTER, install_own_key, take_keys_away
 
 # One party's folder: its kit, its own settings, and the process that runs from it.
 
@@ -52,8 +54,10 @@ def main(folder: Path) -> None:
     """Become the process of the party in this folder, wherever the folder has been moved to."""
     if " " in str(folder):
         raise SystemExit(f"{folder} has a space in its path, which NVFlare cannot start jobs from")
-    if (folder / SECURE / OWN).exists() or not list((folder / KIT / STARTUP).glob("*.key")):
+    try:
         install_own_key(folder, folder / SECURE)
+    except PermissionError as error:
+        raise SystemExit(str(error)) from None
     check_clock(folder, datetime.now(UTC))
     resources = folder / KIT / "local" / "resources.json"
     if (folder / KIT / "startup" / "fed_server.json").exists():
@@ -95,7 +99,6 @@ if __name__ == "__main__":
 SERVER_CLASSES = ["nvflare.collab.runtime.controller.CollabController", "fedualex.deploy.nvflare.roles.ServerRole"]
 SITE_CLASSES = ["nvflare.collab.runtime.executor.CollabExecutor", "fedualex.deploy.nvflare.roles.SiteRole"]
 
-SUBMITTER = "lead"
 VIEWER = "member"
 
 PERMISSIONS = {
@@ -159,7 +162,6 @@ def _schedule_at_once(resources: dict[str, Any]) -> None:
 
 AUTHORITY_DAYS = 3650
 """The authority outlives the certificates that it signs: one site can have a new one, and no other is stopped."""
-ADMIN = f"admin@{ORGANIZATION}.org"
 UNUSED = (
     *("start.sh", "sub_start.sh", "stop_fl.sh", "fl_admin.sh"),
     *("readme.txt", "system_info.ipynb", "privacy.json.sample"),
@@ -188,7 +190,7 @@ def provision(
 
     With the host "localhost" the server listens on loopback alone, with any other name on all interfaces. `serve` and
     `site` name what runs there, as "module:function"; they are called with the party's folder. `authority` holds the
-    key that signs certificates; whoever has it can make parties, so it belongs on no server. With `own_keys` no site
+    key that signs certificates; whoever has it can make parties, so it belongs on no server. With `own_keys` no party
     has a key or a certificate: it makes the one itself, and asks the authority for the other.
     """
     check_sites(sites)
@@ -203,7 +205,7 @@ def provision(
     project = _project(sites, host, port, viewers)
     write_file(authority / "project.yml", json.dumps(project, indent=1))  # JSON is YAML
     kits = _make_kits(authority, project)
-    parties = {host: layout.server, ADMIN: layout.admin}
+    parties = {host: layout.server, ADMINISTRATOR: layout.admin}
     parties |= {name: layout.site(name) for name in sites}
     parties |= {_viewer(name): layout.viewer(name) for name in viewers}
     for name, party in parties.items():
@@ -217,8 +219,9 @@ def provision(
         write_entry(layout.party(name), name, serve if name == SERVER else site)
     for party in parties.values():
         _write_start(layout, party)
-    for name in sites if own_keys else ():
-        take_keys_away(layout.site(name))
+    write_json(layout.admin / SETTINGS, {"name": ADMIN})
+    for name in (SERVER, ADMIN, *sites) if own_keys else ():
+        take_keys_away(layout.party(name))
     _protect(layout)
 
 
@@ -234,7 +237,7 @@ def _project(sites: Sequence[str], host: str, port: int, viewers: Sequence[str])
         "participants": [
             party(host, "server", fed_learn_port=port, admin_port=port),
             *(party(name, "client") for name in sites),
-            party(ADMIN, "admin", role=SUBMITTER),
+            party(ADMINISTRATOR, ADMIN, role=SUBMITTER),
             *(party(_viewer(name), "admin", role=VIEWER) for name in viewers),
         ],
         "builders": [

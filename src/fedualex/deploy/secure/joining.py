@@ -16,9 +16,10 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X
 
 from ...runtime.status import Code
 from ...storage import write_json
+from ...validation import short
 from ..engine import Arrays, RefusedError, Request
 from ..ledger import digest
-from ..party import SECURE, Layout, check_name, make_private_folder
+from ..party import RESERVED, SECURE, SERVER, Layout, make_private_folder
 from ..wire import pack_json, unpack_json
 from .masks import (
     AddedUp,
@@ -53,39 +54,46 @@ def fingerprint(key: str, transport: str = "") -> str:
     return " ".join(word[i : i + LETTERS] for i in range(0, len(word), LETTERS))
 
 
-def begin_authority(layout: Layout, sites: Sequence[str]) -> None:
-    """The authority's key, and whom to believe in the folder of every party. No site has a key yet."""
+def begin_authority(layout: Layout, sites: Sequence[str], beside: Sequence[str] = ()) -> None:
+    """The authority's key, and whom to believe in the folder of every party. Nobody has a key yet.
+
+    beside: the parties without rows that make a key for the engine.
+    """
     authority = Ed25519PrivateKey.generate()
     if not layout.authority.exists():
         make_private_folder(layout.authority)
-    for party in (layout.authority, layout.server, *map(layout.site, sites)):
+    for party in (layout.authority, layout.server, *map(layout.party, {*sites, *beside} - {SERVER})):
         write_authority(party, authority.public_key())
     write_key(layout.authority, authority)
-    write_json(layout.authority / SECURE / ADMITTED, {"number": 0, "sites": sorted(sites), "keys": {}, "transport": {}})
+    state = {"number": 0, "sites": sorted(sites), "beside": list(beside), "keys": {}, "transport": {}}
+    write_json(layout.authority / SECURE / ADMITTED, state)
 
 
 def join(party: Path, name: str, make_public: MakePublic, *, renew: bool = False) -> tuple[Path, str]:
-    """At a site: make its own keys, unless it has them, and a request for the authority; its file and fingerprint.
+    """At a party: make its own keys, unless it has them, and a request for the authority; its file and fingerprint.
 
-    make_public: makes the key by which the engine's server knows the site. renew: make others in their place. Only the
-    public halves are in the request.
+    make_public: makes the key by which others know the party on the network; a site has one for masks as well. renew:
+    make others in their place. Only the public halves are in the request.
     """
     own = party / SECURE
     read_authority(own)  # a folder of another kind is refused here
     if renew:
         for file in (file for file in own.iterdir() if file.name not in (AUTHORITY, ROSTER)):
             file.unlink()
-    if not (own / KEY).exists():
-        write_key(party, X25519PrivateKey.generate())
-    key = private_key(own / KEY)
-    public, transport = key.public_key().public_bytes_raw().hex(), make_public(own, name)
+    public, transport = "" if name in RESERVED else _make_mask_key(party), make_public(own, name)
     request = party / f"join-{name}.json"
     write_json(request, {"site": name, "key": public, "transport": transport})
     return request, fingerprint(public, transport)
 
 
+def _make_mask_key(party: Path) -> str:
+    if not (party / SECURE / KEY).exists():
+        write_key(party, X25519PrivateKey.generate())
+    return private_key(party / SECURE / KEY).public_key().public_bytes_raw().hex()
+
+
 class JoinRequest(NamedTuple):
-    """A site's public keys, of masks and for the engine."""
+    """A party's public keys, of masks, which is empty but for sites, and for the engine."""
 
     name: str
     key: str
@@ -93,11 +101,12 @@ class JoinRequest(NamedTuple):
 
 
 def read_request(file: Path) -> JoinRequest:
-    """What a site has asked the authority for."""
+    """What a party has asked the authority for."""
     try:
         found = json.loads(file.read_text())
-        asked = JoinRequest(check_name(found["site"]), found["key"], found["transport"])
-        X25519PublicKey.from_public_bytes(bytes.fromhex(asked.key))
+        asked = JoinRequest(found["site"], found["key"], found["transport"])
+        if asked.name not in RESERVED or asked.key:
+            X25519PublicKey.from_public_bytes(bytes.fromhex(asked.key))
         if not isinstance(asked.transport, str):
             raise ValueError("transport must be a text")
     except (OSError, ValueError, KeyError, TypeError) as error:
@@ -108,9 +117,9 @@ def read_request(file: Path) -> JoinRequest:
 def admit(
     layout: Layout, requests: Sequence[Path], admit_transport: Admit
 ) -> tuple[dict[str, str], list[str], list[str]]:
-    """At the authority: take these sites' public keys; once all are there, sign their list and give it to the server.
+    """At the authority: take these public keys; once all sites' are there, sign their list and give it to the server.
 
-    Returns: the fingerprint of each request that was taken, what is to be given to whom, and the sites that have not
+    Returns: the fingerprint of each request that was taken, what is to be given to whom, and the parties that have not
     joined yet.
     """
     file = layout.authority / SECURE / ADMITTED
@@ -122,17 +131,17 @@ def admit(
     assert isinstance(authority, Ed25519PrivateKey)
     taken, given = {}, []
     for name, key, transport in map(read_request, requests):
-        if name not in state["sites"]:
-            raise UntrustedKeysError(
-                f"there is no site {name!r} in this deployment, which has {', '.join(state['sites'])}"
-            )
-        if key in (other for site, other in state["keys"].items() if site != name):
+        if name not in (parties := [*state["sites"], *state["beside"]]):
+            raise UntrustedKeysError(f"there is no {short(name)} in this deployment, which has {', '.join(parties)}")
+        if key and key in (other for site, other in state["keys"].items() if site != name):
             raise UntrustedKeysError(f"the key of {name} is that of another site")
         try:
             given.append(admit_transport(name, transport))
         except (ValueError, TypeError) as error:
             raise UntrustedKeysError(f"the request of {name} cannot be signed: {error}") from None
-        state["keys"][name], state["transport"][name] = key, transport
+        state["transport"][name] = transport
+        if name in state["sites"]:
+            state["keys"][name] = key
         taken[name] = fingerprint(key, transport)
     return taken, given, _sign(layout, state, authority)
 
@@ -142,19 +151,20 @@ def change_sites(layout: Layout, sites: Sequence[str], admit_transport: Admit) -
     void, and those of the others are signed again, by the engine's new authority."""
     state = json.loads((layout.authority / SECURE / ADMITTED).read_text())
     authority = private_key(layout.authority / SECURE / KEY)
-    for party in map(layout.site, sites):
+    for party in map(layout.party, (*sites, *state["beside"])):
         write_authority(party, authority.public_key())
-    kept = {part: {n: key for n, key in state[part].items() if n in sites} for part in ("keys", "transport")}
+    stay = {*sites, *state["beside"]}
+    kept = {part: {n: key for n, key in state[part].items() if n in stay} for part in ("keys", "transport")}
     for name, transport in kept["transport"].items():
         admit_transport(name, transport)
-    if _sign(layout, {**state, "sites": sorted(sites), **kept}, authority):
-        (layout.server / SECURE / ROSTER).unlink(missing_ok=True)
+    (layout.server / SECURE / ROSTER).unlink(missing_ok=True)
+    _sign(layout, {**state, "sites": sorted(sites), **kept}, authority)
 
 
 def _sign(layout: Layout, state: dict[str, Any], authority: Ed25519PrivateKey) -> list[str]:
-    """The sites that have not joined yet; if there are none, their list is signed and given to the server."""
-    missing = [name for name in state["sites"] if name not in state["keys"]]
-    if not missing:
+    """The parties that have not joined yet; if all sites have, their list is signed and given to the server."""
+    missing = [name for name in (*state["sites"], *state["beside"]) if name not in state["transport"]]
+    if not set(missing) & set(state["sites"]):
         state["number"] += 1
         state.setdefault("deployment", secrets.token_hex(16))
         roster = Roster(state["deployment"], dict(sorted(state["keys"].items())), number=state["number"])
