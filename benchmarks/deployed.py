@@ -33,10 +33,13 @@ import jax.numpy as jnp
 import numpy as np
 import fedualex as fx
 
-def build():
+def load():
+    return {{"b": np.full((1, {size}), 1 / 3)}}
+
+def build(data):
     like = fx.Saddle(np.zeros({size}), np.zeros({size}))
     part = fx.L1(0.01) + fx.Box(1.0)
-    return fx.Problem(lambda x, y: jnp.vdot(x, y) + jnp.sum(x) / 3 - jnp.sum(y) / 5, x=part, y=part, like=like)
+    return fx.Problem(lambda x, y, row: jnp.vdot(x + row["b"], y), x=part, y=part, like=like, data=data)
 """
 SETTINGS = """
 [problem]
@@ -45,9 +48,9 @@ entry = "separable:build"
 name = "FeDualExCorrected"
 eta_c = 0.1
 [run]
-rounds = 3
+rounds = 2
 local_steps = 1
-record_every = 3
+record_every = 2
 output = "last"
 timeout = 600
 secure_sums = "{secure}"
@@ -55,8 +58,11 @@ secure_sums = "{secure}"
 engine = "{engine}"
 port = {port}
 [sites.north]
+data = "separable:load"
 [sites.south]
+data = "separable:load"
 [sites.west]
+data = "separable:load"
 """
 
 
@@ -98,6 +104,7 @@ def followed(trial: Trial, sites: tuple[str, ...]) -> dict[str, Any]:
         "seconds of the rounds": history[-1]["seconds"] if history else None,
         "MB down and up": [history[-1][f"bytes_{way}"] / 1e6 for way in ("down", "up")] if history else None,
         "MB at most": max((sum(memory.values()) for _, memory in samples), default=None),
+        "MB of each at most": {party: max(memory[party] for _, memory in samples) for party in (SERVER, *sites)},
         "samples": samples,
     }
 
@@ -119,6 +126,7 @@ def many_sites(place: Path, engine: str, count: int) -> dict[str, Any]:
     try:
         found = followed(trial, sites)
         ledgers = [trial.layout.site(site) / "ledger.jsonl" for site in sites]
+        found.pop("MB of each at most")
         found["lines of each ledger"] = sorted({len(file.read_text().splitlines()) for file in ledgers})
         events = trial.layout.server / "events.jsonl"
         found["missed"] = len(events.read_text().splitlines()) if events.exists() else 0

@@ -386,7 +386,7 @@ def begin(folder: Path, control: "Control", settings: Json, as_json: bool) -> tu
         return before
 
 
-FIRST_PAUSE, LONGEST_PAUSE = 5.0, 60.0
+FIRST_PAUSE, LONGEST_PAUSE = 5.0, 30.0
 """Seconds after which a run that nobody watches is sent again; doubled while no round comes of it."""
 
 

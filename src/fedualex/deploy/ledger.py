@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from ..storage import Json, read_arrays, write_atomically, write_json
+from ..validation import one_of
 from .engine import Arrays
 from .policy import Policy, composed_epsilon, read_policy
 from .secure.sums import is_summed
@@ -457,6 +458,9 @@ def audit(folder: Path, run: str = "", since: str = "", kind: str = "", *, value
     except FileNotFoundError:
         raise FileNotFoundError(f"{folder} is not the folder of a site: it has no {LEDGER}") from None
     begins = 0.0 if not since else _begin(since)
+    kinds = {line.task or line.kind for line in reading.lines}
+    if kind and kinds:
+        one_of("kind", kind, tuple(sorted(kinds)))
     lines = [
         line
         for line in reading.lines
@@ -474,7 +478,8 @@ def audit(folder: Path, run: str = "", since: str = "", kind: str = "", *, value
 
 def _begin(since: str) -> float:
     try:
-        return datetime.fromisoformat(since).replace(tzinfo=UTC).timestamp()
+        begins = datetime.fromisoformat(since)
+        return (begins if begins.tzinfo else begins.replace(tzinfo=UTC)).timestamp()
     except ValueError:
         raise ValueError(f"since must be a date such as 2030-01-31, got {since!r}") from None
 

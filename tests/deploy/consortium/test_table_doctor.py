@@ -87,6 +87,12 @@ FAULTS = {
 }
 
 
+def test_check_looks_at_the_key_as_well(root):
+    with_wrong_key(root / "sites" / "west")
+    done = cli("deploy", "check", root / "sites" / "west")
+    assert (done.exit_code, "has another key than this site's own" in " ".join(done.output.split())) == (2, True)
+
+
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.__name__)
 def test_each_fault_has_a_line_of_its_own(root, fault):
     site = root / "sites" / "west"

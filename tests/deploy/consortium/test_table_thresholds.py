@@ -3,6 +3,7 @@
 import csv
 import re
 import tomllib
+from datetime import UTC, datetime, timedelta, timezone
 
 import numpy as np
 import pytest
@@ -126,6 +127,11 @@ def test_a_site_can_print_the_values_that_it_released(tmp_path):
     assert "summary" not in shown
     assert found["totals"]["runs"] == 1
     assert audit(party, since="2999-01-01")["lines"] == []
+    moment = datetime.fromisoformat(found["lines"][3]["time"])
+    for zone in (UTC, timezone(timedelta(hours=9))):
+        assert len(audit(party, since=moment.astimezone(zone).isoformat())["lines"]) == len(found["lines"]) - 3
+    with pytest.raises(ValueError, match=r"kind must be one of .*'summary', 'survey', got 'sumary'"):
+        audit(party, kind="sumary")
     assert audit(party, run=found["lines"][-1]["run"])["lines"]
     (party / "policy.toml").write_text("least_rows = 0\nnonsense")
     assert audit(party)["totals"]["releases"] == found["totals"]["releases"]

@@ -23,8 +23,9 @@ from ...tables.ordinary import first_question, ordinary_model
 from ...tables.party import Party
 from ...tables.penalty import default_penalty, why_not_chosen
 from ...tables.recipe import OWN_ROWS, ROWS_OF_GROUPS, TableRecipe
+from ..party import SECURE
 from ..policy import CALIBRATE, EFFECTS, FOLD_LOSSES, MEASURE, PATH, Policy, Release, read_policy
-from ..secure.sums import OFF, has_keys
+from ..secure.sums import OFF, ROSTER, has_keys
 from ..site import ALL, declare_curvature, declare_round, declare_survey, reply_like, sizes_of
 from ..wire import pack_summary
 from .agreement import has_tables, recipe_of_goal
@@ -155,6 +156,7 @@ def checked(party: Path) -> Checked:
     settings = settings_of(party)
     if "site" not in settings or not has_tables(settings):
         raise ConfigurationError(f"{party} is not the folder of a site with a table of its own")
+    _check_key(party, settings["site"])
     recipe = recipe_of_goal(settings)
     policy = read_policy(party)
     table = read_own_table(party, recipe, settings["problem"]["holdout"], policy.least_category)
@@ -181,6 +183,17 @@ def checked(party: Path) -> Checked:
     asked = _Beside(recipe, known, table, settings, policy, keys)
     beside = [*asked.path(), *asked.effects(), *asked.measures()]
     return Checked(table, recipe, summaries, survey, steps, bent, refusal, "", rules, keys, beside)
+
+
+def _check_key(party: Path, name: str) -> None:
+    """Refuse a key for masks that is not the one of this site in the list that came with the kit."""
+    if not (party / SECURE / ROSTER).exists():
+        return
+    from ..secure.joining import has_joined
+    from ..secure.masks import read_keys  # which needs cryptography
+
+    if not has_joined(party):  # else a new key of its own may wait for its list
+        read_keys(party, name)
 
 
 def _refuse_few(policy: Policy, table: OwnTable, recipe: TableRecipe, known: Sequence[Known], keys: bool) -> None:
