@@ -2,6 +2,9 @@
 
 import errno
 import json
+import re
+import shutil
+import subprocess
 from configparser import ConfigParser
 from types import SimpleNamespace
 
@@ -13,7 +16,7 @@ from fedualex.cli.deploy_run import STOPPED, run_unattended
 from fedualex.deploy.consortium.deployment import FAILURE, heals, tell_error
 from fedualex.deploy.engine import Request
 from fedualex.deploy.ledger import Ledger, Line, begin_ledger
-from fedualex.deploy.party import write_run_unit
+from fedualex.deploy.party import write_run_unit, write_unit
 from fedualex.deploy.wire import answer, reply_from_bytes, request_to_bytes
 from fedualex.runtime.status import REFUSALS, Code
 
@@ -124,3 +127,15 @@ def test_the_unit_of_the_run_names_a_command_that_exists_and_is_not_started_afte
     assert words[4] in {name for option in deploy.commands["run"].params for name in option.opts}
     assert (unit["Service"]["Restart"], unit["Service"]["RestartPreventExitStatus"]) == ("on-failure", "2")
     assert unit["Service"]["ReadWritePaths"] == words[3]
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="this machine has no systemd")
+def test_systemd_finds_nothing_wrong_in_the_units(tmp_path):
+    write_run_unit(tmp_path)
+    write_unit(tmp_path, "the server")
+    units = sorted(tmp_path.glob("*.service"))
+    assert len(units) == 2
+    for unit in units:  # the program is not installed where the unit looks for it
+        unit.write_text(re.sub(r"(?m)^ExecStart=\S+", "ExecStart=/bin/true", unit.read_text()))
+    done = subprocess.run(["systemd-analyze", "verify", *units], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")

@@ -166,16 +166,22 @@ def test_sites_come_and_go_and_certificates_are_renewed_while_the_keys_for_masks
 
 def test_parties_on_several_machines_make_their_own_keys_unless_they_are_made_for_them(tmp_path):
     def private(name, sites, *words):
+        nonlocal readme
         root, fit = tmp_path / name, ("--goal", "logistic", "--target", "y", "--sites", sites)
         cli("deploy", "init", root, *fit, *words)
+        readme = (root / "README.md").read_text()
         files = [path for path in root.rglob("*") if path.is_file() and b"PRIVATE KEY" in path.read_bytes()]
         return {path.relative_to(root).parts[0] for path in files}, {path.name for path in root.rglob("*.key")}
 
-    elsewhere, three = ("--engine", "nvflare", "--host", "fl.example.org"), "north,south,west"
-    assert private("real", three, *elsewhere) == ({"authority"}, set())
-    assert private("pair", "north,south", *elsewhere) == ({"authority"}, set())
-    assert "admin" in private("made", three, *elsewhere, "--made-keys")[0]
-    assert "sites" in private("trial", three, "--engine", "nvflare")[0]
+    readme = ""
+    elsewhere, three = ("--engine", "flower", "--host", "fl.example.org"), "north,south,west"
+    assert private("real", three, *elsewhere) == ({"authority"}, {"ca.key"})
+    assert "fedualex deploy join" in readme
+    assert "on one machine" not in readme  # its sites look for the server elsewhere
+    assert private("pair", "north,south", *elsewhere) == ({"authority"}, {"ca.key"})
+    assert private("made", three, *elsewhere, "--made-keys")[0] == {"authority", "server", "sites"}
+    assert private("trial", three, "--engine", "flower")[0] == {"authority", "server", "sites"}
+    assert "on one machine" in readme
 
 
 def test_two_sites_with_keys_of_their_own_run_in_the_clear(tmp_path):
@@ -187,6 +193,7 @@ def test_two_sites_with_keys_of_their_own_run_in_the_clear(tmp_path):
     assert run_in_threads(root).gap is not None
 
 
+@pytest.mark.slow
 def test_all_parties_of_an_nvflare_kit_join(tmp_path):
     """The server and whoever submits runs as well; new certificates leave every key where it is."""
     write_tables(tmp_path)

@@ -28,7 +28,7 @@ from .agreement import has_tables
 from .heard import HeardEngine
 from .present import AttendingSite, gather
 from .server import TableServer
-from .settings import SETTINGS, party_problem, read, roster_of, server_problem, settings_of, task_of
+from .settings import LOOPBACK, SETTINGS, party_problem, read, roster_of, server_problem, settings_of, task_of
 from .site import TableSite
 
 RUN = "run"
@@ -193,7 +193,8 @@ PARTIES = """| folder | belongs to | who runs what there |
 {admin}
 Give each party its own folder and nothing else. Every party needs Python 3.11 or
 later with `fedualex[{engine}]`, the same version everywhere.
-
+"""
+TRIAL = """
 A trial with all parties on one machine:
 
     fedualex deploy up FOLDER
@@ -296,7 +297,7 @@ def write_readme(root: Path, settings: Mapping[str, Any], leaves: str, data: str
     if server["engine"] == "local":
         parties = REHEARSAL.format(folders=", ".join(f"`sites/{name}/`" for name in sites))
     else:
-        parties = PARTIES.format(rows=rows, admin=admin, **server)
+        parties = PARTIES.format(rows=rows, admin=admin, **server) + TRIAL * (server["host"] in LOOPBACK)
     parties += OWN_KEYS if server.get("own_keys") else ""
     text = README.format(sites=", ".join(sites), parties=parties, leaves=leaves, data=data, **server)
     write_atomically(root / "README.md", text.encode())
