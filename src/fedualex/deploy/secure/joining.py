@@ -127,7 +127,9 @@ def admit(
         state = json.loads(file.read_text())
         authority = private_key(layout.authority / SECURE / KEY)
     except OSError as error:
-        raise UntrustedKeysError(f"{layout.authority} is not where `deploy init --own-keys` was: {error}") from None
+        raise UntrustedKeysError(
+            f"{layout.authority} has no key that signs requests: {error}"
+        ) from None
     assert isinstance(authority, Ed25519PrivateKey)
     taken, given = {}, []
     for name, key, transport in map(read_request, requests):
