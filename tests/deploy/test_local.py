@@ -128,6 +128,30 @@ def test_a_site_with_the_key_of_another_kit_is_told_to_have_it_until_it_comes_wi
         carrier.close()
 
 
+def test_a_few_sites_load_at_a_time_and_one_that_is_slow_holds_up_nobody_for_long(tmp_path, monkeypatch):
+    monkeypatch.setattr("fedualex.deploy.local.carrier.AT_ONCE", 2)
+    monkeypatch.setattr("fedualex.deploy.local.carrier.LOAD_SECONDS", 0.5)
+    monkeypatch.setattr("fedualex.deploy.local.carrier.LEAVE_SECONDS", 0.0)
+    homes = {name: tmp_path / name for name in "abcde"}
+    for home in homes.values():
+        home.mkdir()
+        write_file(
+            home / "start.sh",
+            '#!/bin/sh\ncd "$(dirname "$0")"\ndate +%s.%N > new\nmv new started\nexec sleep 60\n',
+            0o700,
+        )
+    carrier = Processes(homes, dict.fromkeys(homes, b"1" * 32))
+    try:
+        end = time.monotonic() + 30
+        while not all((home / "started").exists() for home in homes.values()) and time.monotonic() < end:
+            time.sleep(0.05)
+        times = sorted(float((home / "started").read_text()) for home in homes.values())
+        assert times[2] - times[0] > 0.4
+        assert times[4] - times[0] > 0.8
+    finally:
+        carrier.close()
+
+
 def test_a_frame_that_is_too_large_is_refused_before_it_is_read():
     one, other = pair()
     one._connection.sendall(struct.pack("<Q", encoding.LARGEST + 1))

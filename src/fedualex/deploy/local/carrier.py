@@ -116,6 +116,10 @@ ADDRESS = "FEDUALEX_SERVER"
 LONGEST_PAUSE = 30.0
 """Seconds before a process that ends again and again is started once more; the first pause is one second."""
 LEAVE_SECONDS = 5.0
+AT_ONCE = 2 * (os.cpu_count() or 1)
+"""How many sites begin to load at a time: more only wait for each other, and for whoever else works on this machine."""
+LOAD_SECONDS = 30.0
+"""After which a site that is not connected yet holds up nobody."""
 ENDED = Failure(Code.UNREACHABLE, "the site's process ended")
 WRONG_KEY = Failure(Code.WRONG_KEY, f"its key is not the one that the server has in {KEYS}")
 
@@ -137,6 +141,7 @@ class _Child:
     errands: "queue.SimpleQueue[_Errand | None]" = field(default_factory=queue.SimpleQueue)
     pause: float = 1.0
     start_at: float = 0.0
+    started_at: float = 0.0
     ends: int = 0
     """How often its process has ended."""
     away: Failure = NOT_CONNECTED
@@ -222,8 +227,13 @@ class Processes:
                     self._drop(child)
                     child.process, child.start_at, child.ends = None, now + child.pause, child.ends + 1
                     child.pause = min(2 * child.pause, LONGEST_PAUSE)
-                if now >= child.start_at:
-                    child.process = self._started(child.folder)
+                if now >= child.start_at and self._loading(now) < AT_ONCE:
+                    child.process, child.started_at = self._started(child.folder), now
+
+    def _loading(self, now: float) -> int:
+        """How many sites were started a short while ago and are not connected yet."""
+        late = now - LOAD_SECONDS
+        return sum(c.process is not None and c.link is None and c.started_at > late for c in self._children.values())
 
     def _started(self, folder: Path) -> "subprocess.Popen[bytes]":
         address = "{}:{}".format(*self._listener.getsockname())

@@ -127,9 +127,7 @@ def admit(
         state = json.loads(file.read_text())
         authority = private_key(layout.authority / SECURE / KEY)
     except OSError as error:
-        raise UntrustedKeysError(
-            f"{layout.authority} has no key that signs requests: {error}"
-        ) from None
+        raise UntrustedKeysError(f"{layout.authority} has no key that signs requests: {error}") from None
     assert isinstance(authority, Ed25519PrivateKey)
     taken, given = {}, []
     for name, key, transport in map(read_request, requests):
