@@ -6,7 +6,7 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -208,11 +208,7 @@ def provision(
     parties = {host: layout.server, ADMINISTRATOR: layout.admin}
     parties |= {name: layout.site(name) for name in sites}
     parties |= {_viewer(name): layout.viewer(name) for name in viewers}
-    for name, party in parties.items():
-        shutil.move(kits / name, make_private_folder(party) / KIT)
-        for path in [path for path in (party / KIT).rglob("*") if path.name in UNUSED]:
-            path.unlink()
-    shutil.rmtree(kits)
+    _place_kits(kits, parties)
     _keep_root_alone(authority / PROJECT / "state" / "cert.json")
     for name in (SERVER, *sites):
         write_policy(layout.party(name))
@@ -256,6 +252,14 @@ def _make_kits(authority: Path, project: dict[str, Any]) -> Path:
     if context.get(CtxKey.BUILD_ERROR):
         raise RuntimeError(f"NVFlare could not make the start-up kits: {said.getvalue().strip()}")
     return Path(context[CtxKey.CURRENT_PROD_DIR])
+
+
+def _place_kits(kits: Path, parties: Mapping[str, Path]) -> None:
+    for name, party in parties.items():
+        shutil.move(kits / name, make_private_folder(party) / KIT)
+        for path in [path for path in (party / KIT).rglob("*") if path.name in UNUSED]:
+            path.unlink()
+    shutil.rmtree(kits)
 
 
 def _keep_root_alone(record: Path) -> None:
