@@ -77,7 +77,7 @@ def test_a_model_that_keeps_nothing_has_its_coefficients_and_says_what_is_not_kn
 def test_the_first_sentence_says_what_from_what_how_well_and_with_what_penalty():
     assert first_sentence(fitted(full_training(["a", "b"]))) == (
         "This model predicts the probability that ill is yes, from 1,234 rows of 2 clients. On 20 rows that took no "
-        "part in the fit, its AUC is 0.90 (95% interval 0.85 to 0.95). Penalty: l1 = 0.05, the largest. Its objective "
+        "part in the fit, its AUC is 0.90 (95% interval 0.85 to 0.95). Penalty: l1 = 0.05, chosen. Its objective "
         "is certified to be within 3.2e-07 of the best possible one."
     )
 
@@ -145,7 +145,7 @@ def test_names_are_text_wherever_they_stand(tmp_path):
     training = full_training([HOSTILE, "b"])
     rows = [effect(HOSTILE, 0.7, HOSTILE), effect(f"ward={HOSTILE}", 0.1, HOSTILE)]
     training |= {"effects": effects(rows, HOSTILE) | {"words": [HOSTILE]}, "done": [HOSTILE], "weighs": [HOSTILE]}
-    training["penalty"] |= {"sentence": HOSTILE, "curve": path_curve() | {"what": HOSTILE, "name": HOSTILE}}
+    training["penalty"] |= {"short": HOSTILE, "sentence": HOSTILE, "curve": path_curve() | {"what": HOSTILE, "name": HOSTILE}}
     training["ordinary"]["sentence"] = HOSTILE
     training["configuration"] = {HOSTILE: HOSTILE}
     model = fitted(training, (HOSTILE, "x" * 300))

@@ -193,7 +193,7 @@ def test_values_over_the_limit_are_not_chosen_and_the_least_excess_is_if_all_are
     assert choose(measured, "one-standard-error")[:2] == (1, 1)
     best, chosen, said = choose(measured._replace(excess=np.array([0.3, 0.1, 0.2])), "one-standard-error")
     assert (best, chosen) == (1, 1)
-    assert "no value keeps the limit" in said
+    assert "No value keeps the limit" in said
 
 
 def test_a_curve_is_read_again_from_json(searched):

@@ -130,7 +130,7 @@ def test_a_target_that_no_feature_tells_anything_of_has_the_model_without_weight
     assert len(found.curve.values) == 1
     assert found.curve.nonzeros == [0]
     assert found.curve.missed == 0
-    assert "no feature tells anything of the target" in found.curve.sentence
+    assert "No feature tells anything of the target" in found.curve.sentence
 
 
 def test_a_constant_target_has_the_model_without_weights():

@@ -103,7 +103,7 @@ def test_columns_that_tell_nothing_leave_the_model_without_weights(tmp_path):
     settings["ignore"] = ["label", "other", "counts", "site"]
     model = fit_into(tmp_path / "fit", plan_fit(settings, tmp_path))
     assert np.all(model.weights == 0)
-    assert "no feature tells anything" in json.loads((tmp_path / "fit" / PENALTY).read_text())["sentence"]
+    assert "No feature tells anything" in json.loads((tmp_path / "fit" / PENALTY).read_text())["sentence"]
 
 
 def test_many_variables_are_not_chosen_for_though_some_columns_would_solve_them(tmp_path, monkeypatch):
@@ -115,6 +115,6 @@ def test_many_variables_are_not_chosen_for_though_some_columns_would_solve_them(
     why = "second derivatives of 4 variables are too many"
     found = chosen(settings, tmp_path)
     assert found.curve is None
-    assert found.sentence.endswith(f"a default that was not chosen by held-out rows: {why}")
+    assert found.sentence.endswith(f"a default that was not chosen by held-out rows: {why}.")
     with pytest.raises(ValueError, match=why):
         chosen({**settings, "l1": "auto"}, tmp_path)

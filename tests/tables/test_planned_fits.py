@@ -101,7 +101,7 @@ def test_default_penalties_shrink_with_the_rows_and_stay_from_2000_on(folder):
     assert (settings["l1"], settings["l2"]) == ("auto", 0.0)
     found = default_penalty(planned.recipe, planned.known, "nobody could")
     assert (found.value, found.others) == (0.5 / rows, {"l2": 1 / rows})
-    assert found.sentence.endswith("a default that was not chosen by held-out rows: nobody could")
+    assert found.sentence.endswith("a default that was not chosen by held-out rows: nobody could.")
     assert complete_options("logistic", {"l1": 0.1}, labels, 500) == {"l1": 0.1, "l2": 0.002}
     most = GOALS["fair"].defaults(2000)
     assert GOALS["fair"].defaults(10**6) == most == {"l1": 2.5e-4, "l2": 5e-4, "cvar": None, "kl": None}

@@ -157,7 +157,7 @@ def test_held_out_rows_decide_whether_few_columns_are_kept_or_all_are_shrunk(tmp
         assert (found.name, *found.others) == (name, "l2" if name == "l1" else "l1")
         assert set(found.others.values()) == {0.0}
         assert found.curve.rule == ("best" if name == "l2" else "one-standard-error")
-        assert f"along {'l2' if name == 'l1' else 'l1'} the least is" in found.sentence
+        assert f"Along {'l2' if name == 'l1' else 'l1'} the least is" in found.sentence
         assert not why_no_penalty(planned.recipe, planned.known, found.chosen)
         both = {key: value + 1 for key, value in found.chosen.items()}
         assert "second penalty" in why_no_penalty(planned.recipe, planned.known, both)

@@ -100,7 +100,7 @@ def test_separable_data_have_no_model(tmp_path):
 
 def test_other_goals_still_need_a_penalty(tmp_path):
     write_table(tmp_path)
-    with pytest.raises(ValueError, match="radius must be given if no penalty is > 0"):
+    with pytest.raises(ConfigurationError, match=r"l1 or l2 must be > 0 for the goal fair, .* logistic, lasso, .*cox"):
         fitted(tmp_path, "ill", goal="fair")
 
 

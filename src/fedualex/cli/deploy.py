@@ -8,7 +8,17 @@ import click
 from ..storage import Json
 from . import deploy_watch
 from .common import echo, json_option, one_line_errors, out_option, plain_errors, print_json, say, writable
-from .deploy_run import engine_of, layout_of, note_stop, run_deployment, run_folder, run_unattended, stored_run
+from .deploy_run import (
+    ending,
+    ending_words,
+    engine_of,
+    layout_of,
+    note_stop,
+    run_deployment,
+    run_folder,
+    run_unattended,
+    stored_run,
+)
 from .fit import goal_options
 
 # `fedualex deploy audit`: what left a site, from its own ledger.
@@ -313,7 +323,7 @@ def status(folder: Path, watch: bool, port: int, as_json: bool) -> None:
 
     control, _ = engine_of(folder)
     engine, _ = control.state(folder)
-    history, found = stored_run(folder)
+    history, found = stored_run(folder)[0], ending(folder)
     failure = failure_of(layout_of(folder).server)
     last = history[-1] if history else {}
     if as_json:
@@ -324,7 +334,7 @@ def status(folder: Path, watch: bool, port: int, as_json: bool) -> None:
     if failure is not None:
         echo(f"the server could not go on: {failure}")
     echo(f"last record: round {last['round']}, {last['exchanges']} exchanges" if last else "no record yet")
-    echo(f"status: {found['status']}, {found['stop']}" if found else "status: not ended")
+    echo(f"status: {ending_words(found)}" if found else "status: not ended")
 
 
 @deploy.command()

@@ -245,6 +245,19 @@ def stored_run(folder: Path) -> tuple[list[Json], Json | None]:
     return stored.history, stored.status
 
 
+def ending(folder: Path) -> Json | None:
+    """How it ended, if it has: the status of the run, or the certificate of a model without penalty, which has none."""
+    if run_folder(folder).exists():
+        return stored_run(folder)[1]
+    model = kept_model(folder)
+    return None if model is None else dict(model.certificate)
+
+
+def ending_words(found: Json) -> str:
+    """In a word, or two."""
+    return ", ".join(found[key] for key in ("status", "stop") if key in found)
+
+
 # A run is sent to its engine, and a command that follows it lets go of it.
 
 
@@ -332,22 +345,32 @@ def run_deployment(folder: Path, as_json: bool) -> None:
     if failure_of(layout_of(folder).server) or written is None or (written == before and said != FINISHED):
         raise RuntimeError(_without_result(folder, said))
     _, found = stored_run(folder)
-    assert found is not None
-    tol = load(run_folder(folder)).manifest["configuration"]["run"]["tol"]
     model = kept_model(folder)
+    if found is None:
+        _tell_model(folder, model, as_json)
+        sys.exit(0 if model.certificate["status"] == "OPTIMAL" else 3)
+    tol = load(run_folder(folder)).manifest["configuration"]["run"]["tol"]
     if as_json:
         print_json(
             {"folder": str(run_folder(folder)), **found, **({} if model is None else {"model": description(model)})}
         )
     elif model is not None:
-        show(model, FEW)
-        echo(f"model: {layout_of(folder).server / 'model'}")
+        _tell_model(folder, model, as_json)
     else:
         print_outputs(found)
     if not as_json:
         echo(status_line(found, tol))
         echo(f"run: {run_folder(folder)}")
     sys.exit(exit_code(found, tol))
+
+
+def _tell_model(folder: Path, model: Any, as_json: bool) -> None:
+    path = layout_of(folder).server / "model"
+    if as_json:
+        print_json({"folder": str(path), "model": description(model)})
+        return
+    show(model, FEW)
+    echo(f"model: {path}")
 
 
 @contextmanager
@@ -439,8 +462,11 @@ def _check_heals(folder: Path) -> None:
 
 
 def _written(folder: Path) -> tuple[int, int] | None:
-    """Which result the run folder holds; another one is another file."""
-    file = run_folder(folder) / "status.json"
+    """Which result there is: the status of a run, or a model without penalty, which has none. Another is another file."""
+    from ..models.store import JSON, MODEL
+
+    run, model = run_folder(folder), layout_of(folder).server / MODEL / JSON
+    file = run / "status.json" if run.exists() else model
     return (file.stat().st_ino, file.stat().st_mtime_ns) if file.exists() else None
 
 
@@ -451,7 +477,7 @@ def _without_result(folder: Path, said: str) -> str:
         return f"the server could not go on: {why}"
     if _has_full_disk(folder):  # so that it could not even say so
         return _full_disk(folder)
-    if said == "finished" and not run_folder(folder).exists():
+    if said == "finished" and _written(folder) is None:
         return (
             f"the run has finished, and its result is on the server's machine: `fedualex deploy fetch {folder} --out "
             "RESULT` gets it"

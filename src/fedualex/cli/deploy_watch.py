@@ -13,7 +13,7 @@ from typing import Any
 
 from ..storage import Json
 from .common import echo, shown
-from .deploy_run import engine_of, layout_of, stored_run
+from .deploy_run import ending, ending_words, engine_of, layout_of, stored_run
 
 # How a run stands, from the server's folder alone.
 
@@ -31,7 +31,7 @@ def snapshot(folder: Path) -> Json:
     control, settings = engine_of(folder)
     server = layout_of(folder).server
     said, ended = control.state(folder)
-    history, status = stored_run(folder)
+    history, status = stored_run(folder)[0], ending(folder)
     last, heard = (history[-1] if history else {}), read_heard(server)
     events = list(read_events(server))
     open_, repaired = _complaints(events, list(settings["sites"]))
@@ -40,7 +40,7 @@ def snapshot(folder: Path) -> Json:
         "folder": str(folder),
         "engine": said,
         "live": not ended and said != "unreachable",
-        "status": None if status is None else f"{status['status']}, {status['stop']}",
+        "status": None if status is None else ending_words(status),
         "failure": failure_of(server),
         **{key: last.get(key) for key in ("round", "exchanges", "seconds", "bytes_up", "bytes_down")},
         "asked": f"{heard['task']} {heard['number']}" if heard else None,

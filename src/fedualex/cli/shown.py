@@ -98,7 +98,7 @@ def _show_how(training: Mapping[str, Any]) -> None:
     if goal := training.get("goal"):
         print_paragraph(f"Goal: {goal}, {GOALS[goal].words}.")
     if (penalty := training.get("penalty")) is not None:
-        print_paragraph(f"Penalty: {penalty['sentence']}.")
+        print_paragraph(f"Penalty: {penalty['sentence']}")
     for sentence in training.get("weighs", ()):
         print_paragraph(f"In its objective {sentence}.")
     if (rate := training.get("rate")) is not None:
@@ -140,8 +140,8 @@ def show_effects(model: Any, effects: Json, most: int | None = None) -> None:
     rows = found.rows
     order = sorted(range(len(rows)), key=lambda j: (rows[j].name.startswith(INTERCEPT), -abs(np.nan_to_num(rows[j].z))))
     kept, names = order[:most], found.header()
-    own = ", an intercept for each client" if effects.get("own_intercepts") else ""
-    print_paragraph(f"Effects on {_outcome(model)} without penalty{own}, the surest first:")
+    own = ", with an intercept for each client" if effects.get("own_intercepts") else ""
+    print_paragraph(f"Effects on {_outcome(model)} (without penalty{own}), the surest first:")
     first = names.index(found.effect) if found.effect in names else names.index("estimate")
     interval = next(j for j, name in enumerate(names[first:], first) if name.endswith("interval"))
     shown = [*range(names.index("estimate")), first, interval, names.index("p")]
@@ -185,8 +185,17 @@ def show_measures(model: Any, measures: Json | None, most: int | None = None, ti
     if len(clients) > 1:
         names = [name for name in overall if name != "rows"]
         print_paragraph("Of each client:")
-        rows = [[str(who), *(_number(found.get(name)) for name in ("rows", *names))] for who, found in clients.items()]
-        _print_rows(["client", "rows", *(_measure_title(model, name) for name in names)], rows[:most])
+        lines = measures.get("calibration", {}).get("clients") or {}
+        parts = ("slope", "intercept") if any(lines.values()) else ()
+        rows = [
+            [
+                str(who),
+                *(_number(found.get(name)) for name in ("rows", *names)),
+                *(_calibrated(lines.get(who), part) for part in parts),
+            ]
+            for who, found in clients.items()
+        ]
+        _print_rows(["client", "rows", *(_measure_title(model, name) for name in names), *parts], rows[:most])
         if len(rows) > len(rows[:most]):
             print_paragraph(f"{len(rows) - len(rows[:most])} more clients: fedualex explain")
     _show_calibration(measures.get("calibration", {}).get("overall"))
@@ -223,6 +232,12 @@ def _percent(measures: Json) -> str:
     return f"{100 * measures.get('confidence', 0.95):g}%"
 
 
+def _calibrated(line: Json | None, part: str) -> str:
+    """The slope or the intercept of a client's calibration, without its ends."""
+    ends = (line or {}).get(part)
+    return "-" if ends is None else f"{ends[0]:.3g}"
+
+
 def _show_calibration(found: Json | None) -> None:
     if found is None:
         return
@@ -250,10 +265,9 @@ def _proved_of(model: Any) -> dict[str, Any]:
 def _own_coefficients(model: Any) -> str:
     """Where the table of effects has them already, how many there are."""
     used, features = sum(c.size > 0 for c in model.coefficients), len(model.encoder.features)
-    return (
-        f"The model that predicts has the penalized coefficients: {used} of {features} are not 0 "
-        "(fedualex explain lists them)."
-    )
+    own = model.training["effects"].get("own_intercepts")
+    one = "The model that predicts has one intercept for all clients. " if own else ""
+    return f"{one}{used} of its {features} coefficients are not 0 (fedualex explain lists them)."
 
 
 def _show_coefficients(model: Any, most: int | None) -> None:

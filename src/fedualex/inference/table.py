@@ -32,8 +32,12 @@ UNPROVED = ("bound", "penalized_bound")
 WIDE, NARROW = 10.0, 0.1
 """The deviations of a column from and below which its effects are shown for another number of its units than 1."""
 UNPENALIZED = (
-    "Estimates and intervals are of the optimum without penalty, of all columns; the penalized coefficients beside "
-    "them are those of the model, and have no intervals of their own."
+    "Estimates and intervals are of the optimum without penalty, of all columns. The penalized coefficients beside "
+    "them are those of the model, and have no intervals."
+)
+PROVED = (
+    "Proved is said of the best model of these rows at this penalty: its coefficient is zero, or has this sign. Other "
+    "rows may have another."
 )
 CONDITIONAL = (
     "Rows are weighted as this model weighs them: errors are conditional on these weights, whose own chance is not "
@@ -229,7 +233,8 @@ def tabulate(
         numbers = {key: float(column[j]) for key, column in columns.items()}
         known = "" if proved is None else proved.word(j)
         rows.append(_effect(name, level.get(name, ""), numbers, effect, known, float(units_shown[j])))
-    words = [about, *_words(estimate, kind, conditional, degrees)]
+    said = [PROVED] if any(row.penalized_proved for row in rows) else []
+    words = [about, *said, *_words(estimate, kind, conditional, degrees)]
     return Effects(rows, kind, effect, confidence, conditional, degrees, words)
 
 

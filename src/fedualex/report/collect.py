@@ -12,7 +12,7 @@ from ..paper.reproduction import SMALL
 from ..runs import folder
 from ..runs.folder import StoredRun
 from ..storage import Json
-from ..tables.fit import RUN
+from ..tables.kept_model import RUN
 from ..tables.measures import worst
 from .committee import first_sentence
 from .panels import compared_panel, exact_of, experiment_panel, runs_panel, verdicts

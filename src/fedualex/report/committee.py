@@ -68,8 +68,8 @@ def _how_good(model: Model) -> str:
 
 
 def _penalty(model: Model) -> str:
-    sentence = str(part_of(model, "penalty").get("sentence") or "").partition(";")[0]  # the rest is below
-    return f"Penalty: {ended(sentence)}" if sentence else ""
+    short = part_of(model, "penalty").get("short")  # the rest is below
+    return f"Penalty: {ended(short)}" if short else ""
 
 
 def _percent(held: Json) -> str:

@@ -114,22 +114,32 @@ class Curve:
         return self.values[self.chosen]
 
     @property
-    def sentence(self) -> str:
-        """What was chosen, how, and among what."""
-        how = "the least" if self.rule == "best" else "the largest within one standard error of the least"
-        text = (
-            f"{self.name} = {self.value:.4g}, {how} {self.what} on {self.folds} folds of held-out rows among the "
-            f"{len(self.values)} values tried"
-        )
-        if self.best != self.chosen:
-            worse, error = self.measure[self.chosen] - self.measure[self.best], self.error[self.best]
-            text += (
-                f"; the least, {self.measure[self.best]:.4g}, is at {self.values[self.best]:.4g}, and the chosen one's "
-                f"is {worse:.2g} more (standard error {error:.2g})"
-            )
+    def short(self) -> str:
+        """What was chosen, and among what."""
+        tried = f"among the {len(self.values)} values tried"
+        return f"{self.name} = {self.value:.4g}, chosen by held-out rows ({self.folds} folds) {tried}."
+
+    @property
+    def more(self) -> str:
+        """Why, and what should be said beside."""
         fits = len(self.values) * (self.folds + 1)
-        missed = f"{self.missed} of the {fits} fits ended at a gap above {self.tol:.1g}" if self.missed else ""
-        return "; ".join(part for part in (text, self.said, missed) if part)
+        missed = f"{self.missed} of the {fits} fits ended at a gap above {self.tol:.1g}." if self.missed else ""
+        return f"{self.said or self._why} {missed}".rstrip()
+
+    @property
+    def sentence(self) -> str:
+        """All of it."""
+        return f"{self.short} {self.more}"
+
+    @property
+    def _why(self) -> str:
+        own, least = f"{self.measure[self.chosen]:.4g}", f"{self.measure[self.best]:.4g}"
+        if self.best == self.chosen:
+            return f"Its {self.what} on these rows, {own}, is the least."
+        return (
+            f"It is the largest whose {self.what} on these rows ({own}) is within one standard error "
+            f"({self.error[self.best]:.2g}) of the least ({least}, at {self.name} = {self.values[self.best]:.4g})."
+        )
 
     def plain(self) -> dict[str, Any]:
         """As JSON has it."""
@@ -169,7 +179,7 @@ def choose(measured: Measured, rule: Rule, certified: NDArray[np.bool_] | None =
     fine = able & (measured.excess <= 0)
     if not fine.any():
         least = int(np.argmin(np.where(able, measured.excess, np.inf)))
-        return least, least, "no value keeps the limit on held-out rows, and this one exceeds it least"
+        return least, least, "No value keeps the limit on held-out rows; this one exceeds it least."
     mean = np.where(fine, measured.mean, np.inf)
     best = int(np.argmin(mean))
     within = mean <= mean[best] + measured.error[best]
@@ -417,7 +427,7 @@ class _Search:
         most = np.sqrt(2 * abs(null.value) * curvature)  # Cauchy and Schwarz, of squares
         if abs(null.value) <= null.gap or np.all(slope <= UNRELATED * most):
             enough = HUGE if self.name == "l2" else least_zero_penalty(self.recipe, most.reshape(shape))
-            return np.array([enough or 1.0]), "no feature tells anything of the target, so that no weight is left"
+            return np.array([enough or 1.0]), "No feature tells anything of the target, so that no weight is left."
         rows = float(self.known[-1][0]["rows"].sum())
         usual = RIDGE_SHARE if self.name == "l2" else share_of(rows, shape[0])
         return penalty_grid((1 + ROOM) * self._largest(null), count, usual if share is None else share), ""

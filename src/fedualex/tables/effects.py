@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,14 +22,15 @@ from ..inference.table import (
     readable_units,
     tabulate,
 )
-from ..models import Model
+from ..models import Model, load
+from ..models.store import JSON, MODEL
 from ..problems import RobustRecipe
 from ..problems.families import Family
 from ..runs.settings import ConfigurationError
 from ..runtime.status import status_of
 from ..summaries import Known
 from .goals import GOALS, HAZARD, MEAN, PAIRS, SHARED, WORST_HAZARD
-from .kept_model import Answer
+from .kept_model import RUN, Answer
 from .recipe import TableRecipe
 
 Ask = Callable[[Known], Mapping[str, NDArray[Any]]]
@@ -282,6 +284,7 @@ class Layout:
         if found.dispersion is not None and not conditional:
             kinds = [QUASI, *kinds]
         kinds += ["clustered"] if found.clustered is not None else []
+        proved = proved if self.penalized_too else None
         if proved is not None:  # with an intercept, which there may be none of here
             units = np.concatenate([np.zeros((len(self.units), 1)), self.units], axis=1) if self.own else self.units
             proved = proved.of_sums(units, self.penalized())
@@ -395,6 +398,14 @@ def find_unpenalized(
     }
     dropped = f"Columns that are combinations of others have no coefficient: {', '.join(found.dropped)}."
     return Answer(x, np.zeros(0), certificate, configuration, [dropped] if found.dropped else [])
+
+
+def read_unpenalized(fit: Path) -> Model | None:
+    """The model without penalty that a folder holds; None if it holds none, or a run."""
+    if (fit / RUN).exists() or not (fit / MODEL / JSON).exists():
+        return None
+    model = load(fit / MODEL)
+    return model if model.certificate.get("proof") == PROOF else None
 
 
 class Recheck(NamedTuple):

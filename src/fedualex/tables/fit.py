@@ -46,7 +46,7 @@ from .goals import (
     read_least_rows,
     words_of_weights,
 )
-from .kept_model import Answer, Calibrate, Findings, make_model, read_answer
+from .kept_model import RUN, Answer, Calibrate, Findings, make_model, read_answer
 from .measures import measured
 from .ordinary import Ordinary, fit_ordinary, judge_fairness, penalties_of, with_ordinary
 from .party import Party, agree, pooled_problem
@@ -56,8 +56,6 @@ from .recipe import TableRecipe, read_recipe
 
 TABLE_KEYS = ("table", "clients", "ignore")
 """The keys of [fit] that say which rows there are, and whose; all others are those of `FIT_KEYS`."""
-RUN = "run"
-"""Within a fit's folder, beside MODEL, which can be taken away: the run that `verify` and `report` read."""
 Announce = Callable[[str], None]
 GOAL = "goal"
 """The key that the settings of a fit have, and those of a problem of the catalogue have not."""

@@ -104,6 +104,10 @@ WORST_HAZARD = Structure(FairCoxRecipe, options=PENALTY | {"cvar": None}, penalt
 """The same of the client or group for which a model gains least."""
 
 
+UNPENALIZED = (MEAN, HAZARD)
+"""Structures whose optimum without any penalty is found by sums, and certified without a domain."""
+
+
 @dataclass(frozen=True)
 class Goal:
     """What a person can want: a structure, of the losses of a family. words: what is minimized."""
@@ -145,14 +149,14 @@ class Goal:
 
 
 GOALS: dict[str, Goal] = {
-    "logistic": Goal("the least mean loss over all rows, sparse", MEAN, "logistic"),
+    "logistic": Goal("the least mean loss over all rows", MEAN, "logistic"),
     "fair": Goal("the least loss of the client that is served worst", WORST, "logistic"),
     "auc": Goal("the best ranking of two classes", PAIRS),
     "neyman-pearson": Goal("the least loss of one class while that of the other is limited", LIMITED_CLASS, "logistic"),
-    "lasso": Goal("the least squares, sparse", MEAN, "squared"),
+    "lasso": Goal("the least squares", MEAN, "squared"),
     "fair-regression": Goal("the least squares of the client that is served worst", WORST, "squared"),
     "robust": Goal("the least absolute deviations, which outliers cannot pull", MEAN, "absolute"),
-    "poisson": Goal("the least deviance of counts, sparse", MEAN, "poisson"),
+    "poisson": Goal("the least deviance of counts", MEAN, "poisson"),
     "fair-counts": Goal("the least deviance of counts of the client that is served worst", WORST, "poisson"),
     "low-rank": Goal("the least squares of several targets that share few directions", SHARED),
     "cox": Goal("the largest partial likelihood of times to an event, each client a stratum", HAZARD),
@@ -289,6 +293,12 @@ def complete_options(name: str, chosen: Mapping[str, Any], labels: NDArray[Any],
     options = {**goal.defaults(rows), **chosen}
     if auto := penalties_to_choose(name, chosen):
         options |= {key: AUTO if key in auto else chosen.get(key, 0.0) for key in PENALTIES if key in options}
+    if is_unpenalized(options) and goal.structure not in UNPENALIZED:
+        able = ", ".join(other for other, one in GOALS.items() if one.structure in UNPENALIZED)
+        raise ConfigurationError(
+            f"l1 or l2 must be > 0 for the goal {name}, whose weights nothing else bounds; a model without penalty is "
+            f"for the goals {able}"
+        )
     if LIMITED in options:
         first = classes("the target", labels)[0].tolist()[0] if options[LIMITED] is None else options[LIMITED]
         options[LIMITED] = str(first)
@@ -301,12 +311,18 @@ def check_options(name: str, chosen: Mapping[str, Any]) -> None:
     GOALS[name].make_recipe(arguments_of(GOALS[name].with_numbers(options, 1)))
 
 
+def is_unpenalized(options: Mapping[str, Any]) -> bool:
+    """Whether neither of two penalties is there."""
+    return options.get("l1") == 0 and options.get("l2") == 0
+
+
 def arguments_of(options: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments of a goal's problem from all of its options."""
     found = {key: value for key, value in options.items() if value is not None}
     if LIMITED in found:
         found["limits"] = {found.pop(LIMITED): found.pop("limit")}
-    return found
+    domain = {"radius": 1.0} if is_unpenalized(options) else {}  # any will do: nothing that is proved depends on it
+    return {**found, **domain}
 
 
 SITES = "sites"

@@ -25,6 +25,8 @@ from .goals import words_of_weights
 from .measures import measured
 from .recipe import TableRecipe
 
+RUN = "run"
+"""Within a fit's folder, beside MODEL, which can be taken away: the run that `verify` and `report` read."""
 LEAVES = {"weights": "x['weights']", "bias": "x['bias']"}
 """As a run folder names the arrays of a linear model."""
 Measure = Callable[[Model], Mapping[str, Any] | None]

@@ -25,14 +25,21 @@ SMALL = 500
 class Penalty:
     """name, value: which penalty it is, and how large. others: further penalties with their values.
 
-    curve: what was measured along the path; None where the penalty was not chosen so. sentence: how it came about.
+    curve: what was measured along the path; None where the penalty was not chosen so. short: how it came about, in a
+    sentence. more: what else there is to say of that.
     """
 
     name: str
     value: float
     others: Mapping[str, float]
-    sentence: str
+    short: str
+    more: str = ""
     curve: Curve | None = None
+
+    @property
+    def sentence(self) -> str:
+        """All of it."""
+        return f"{self.short} {self.more}".rstrip()
 
     @property
     def chosen(self) -> Known:
@@ -42,7 +49,8 @@ class Penalty:
     def plain(self) -> dict[str, Any]:
         """As JSON has it."""
         curve = None if self.curve is None else self.curve.plain()
-        return {"name": self.name, "value": self.value, **self.others, "sentence": self.sentence, "curve": curve}
+        said = {"short": self.short, "sentence": self.sentence}
+        return {"name": self.name, "value": self.value, **self.others, **said, "curve": curve}
 
 
 def choose_penalty(
@@ -74,9 +82,9 @@ def choose_penalty(
     curve, *others = sorted(curves, key=lambda one: one.measure[one.best])
     curve = replace(curve, exchanges=sum(one.exchanges for one in curves))
     least = f"along {curve.name} {curve.measure[curve.best]:.4g}"
-    said = "".join(f"; along {one.name} the least is {one.measure[one.best]:.4g}, {least}" for one in others)
-    zeros = {one.name: 0.0 for one in others}
-    return Penalty(curve.name, curve.value, zeros, curve.sentence + said + _say_small(curve, recipe, known), curve)
+    said = [f"Along {one.name} the least is {one.measure[one.best]:.4g}, {least}." for one in others]
+    more = " ".join(filter(None, (curve.more, *said, _say_small(curve, recipe, known))))
+    return Penalty(curve.name, curve.value, {one.name: 0.0 for one in others}, curve.short, more, curve)
 
 
 class AskedOnce:
@@ -106,7 +114,7 @@ def _say_small(curve: Curve, recipe: TableRecipe, known: Sequence[Known]) -> str
     rows = int(recipe.counts(known).sum())
     if curve.best == curve.chosen or rows >= SMALL:
         return ""
-    return f"; on as few as {rows} rows that can cost more than it saves: --choose best takes the least"
+    return f"With only {rows} rows that may be too large: --choose best takes the least."
 
 
 def why_not_chosen(recipe: TableRecipe, known: Sequence[Known]) -> str:
@@ -119,7 +127,7 @@ def default_penalty(recipe: TableRecipe, known: Sequence[Known], why: str) -> Pe
     name, rows = recipe.penalties[0], int(recipe.counts(known).sum())
     defaults = GOALS[recipe.goal].defaults(rows)
     others = {key: recipe.options.get(key, defaults[key]) for key in _beside(name, defaults)}
-    text = f"{name} = {defaults[name]:.4g}, a default that was not chosen by held-out rows: {why}"
+    text = f"{name} = {defaults[name]:.4g}, a default that was not chosen by held-out rows: {why}."
     return Penalty(name, defaults[name], others, text)
 
 
@@ -155,7 +163,8 @@ def given_penalty(recipe: TableRecipe, known: Sequence[Known]) -> Penalty:
     options = recipe.settings(known)
     others = {key: float(options[key]) for key in _beside(name, options)}
     how = "as given" if name in recipe.options else "the default of the goal"
-    return Penalty(name, float(options[name]), others, f"{name} = {options[name]:.4g}, {how}")
+    told = "none, as asked for" if recipe.unpenalized else f"{name} = {options[name]:.4g}, {how}"
+    return Penalty(name, float(options[name]), others, f"{told}.")
 
 
 def chosen_known(plain: Mapping[str, Any]) -> Known:

@@ -32,6 +32,7 @@ from .goals import (
     OPTIONS,
     PAIRS,
     TIMED,
+    UNPENALIZED,
     WORST,
     WORST_HAZARD,
     Goal,
@@ -42,6 +43,7 @@ from .goals import (
     check_target,
     check_time,
     complete_options,
+    is_unpenalized,
     names_of,
     penalties_to_choose,
     weighs_clients,
@@ -107,8 +109,7 @@ class TableRecipe:
     @property
     def unpenalized(self) -> bool:
         """Whether the mean loss alone is minimized."""
-        mean = self._goal.structure in (MEAN_LOSS, HAZARD)
-        return mean and self.options.get("l1") == 0 and self.options.get("l2") == 0
+        return self._goal.structure in UNPENALIZED and is_unpenalized(self.options)
 
     @property
     def ordinary(self) -> "TableRecipe | None":
@@ -225,8 +226,7 @@ class TableRecipe:
         if arguments.get("l1") and self.groups_curves:
             together = tuple(self.encoder(known).together.tolist())
             arguments = {**arguments, "l1": 0.0, "group": arguments["l1"], "groups": together}
-        domain = {"radius": 1.0} if self.unpenalized else {}  # any will do: no loss depends on it
-        return self._goal.make_recipe({**arguments, **grouped, **domain})
+        return self._goal.make_recipe({**arguments, **grouped})
 
     @property
     def groups_curves(self) -> bool:

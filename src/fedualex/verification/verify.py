@@ -12,8 +12,7 @@ import numpy as np
 from .. import tree
 from ..certificates.surveys import flat_of, pair_with_slopes
 from ..compiling import double
-from ..models import Model, load
-from ..models.store import MODEL
+from ..models import Model
 from ..paper import reproduction as protocol
 from ..paper.reproduction import Experiment
 from ..problems import AbstractProblem
@@ -28,8 +27,9 @@ from ..runtime.state import State
 from ..runtime.status import answer_of, status_of, stop_of
 from ..storage import Json
 from ..summaries import Known, merged
-from ..tables.effects import PROOF, recheck_unpenalized
-from ..tables.fit import RUN, stored_parties
+from ..tables.effects import read_unpenalized, recheck_unpenalized
+from ..tables.fit import stored_parties
+from ..tables.kept_model import RUN
 from ..tables.party import agree
 from ..tree import Saddle, Tree
 from . import recheck
@@ -479,16 +479,17 @@ CLOSE = 1e-9
 
 def find_unpenalized_model(path: Path) -> Model | None:
     """The model of a fit without penalty; None if the folder is no such fit, nor where its run would be."""
-    fit = path.parent if path.name == RUN else path
-    if (fit / RUN).exists() or not (fit / MODEL).is_dir():
-        return None
-    model = load(fit / MODEL)
-    return model if model.certificate.get("proof") == PROOF else None
+    return read_unpenalized(path.parent if path.name == RUN else path)
 
 
 def verify_unpenalized(path: Path, model: Model) -> Result:
     """The table, the coefficients and the gap that self-concordance proves at them."""
     told, certificate = model.training["configuration"], model.certificate
+    if "table" not in told["problem"]:
+        raise ConfigurationError(
+            f"the rows of {path} are at its sites, and no run is kept of a model without penalty: its gap was proved "
+            "from their sums, and cannot be computed again here"
+        )
     parties, checksum = stored_parties(told["problem"], Path(told["folder"]))
     members, content = parties.members, told["problem"][CONTENT]
     same = Check("", "SHA-256 of the table", content, checksum, content == checksum)

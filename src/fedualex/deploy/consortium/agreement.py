@@ -45,20 +45,9 @@ def _has_row_duals(goal: Goal) -> bool:
     return bool(goal.structure.recipe.row_duals)
 
 
-def check_penalized(options: Mapping[str, Any]) -> None:
-    """Refuse a model without penalty, whose weights no domain bounds."""
-    if options.get("l1") == 0 and options.get("l2") == 0:
-        raise ConfigurationError(
-            "l1 or l2 must be > 0 in a deployment: what sites and server keep of a run are bounds over a domain, which "
-            "only a penalty makes finite. The least mean loss without penalty is in the model's table of effects, "
-            "whatever the penalty; with site_intercepts = false it has one intercept for all sites"
-        )
-
-
 def recipe_of_goal(settings: Mapping[str, Any]) -> TableRecipe:
     """The recipe of these settings."""
     check_goal(settings["problem"]["goal"])
-    check_penalized(settings["problem"])
     return read_recipe(settings["problem"], smooth=bool(build_method(settings["method"]).missing_steps()))
 
 

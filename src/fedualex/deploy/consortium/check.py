@@ -57,7 +57,7 @@ class Checked:
     recipe: TableRecipe
     summaries: list[Summary]
     survey: Release | None
-    """What leaves in a survey of one point; None if this site alone has too little for the problem."""
+    """What leaves in a survey of one point; None if this site alone has too little for the problem, or without a run."""
     round: Release | None
     """What leaves in a round; None if the method takes no steps at sites, or as before."""
     curvature: Release | None
@@ -111,8 +111,11 @@ class Checked:
 
     @property
     def _then(self) -> str:
-        if self.survey is None:
+        if self.short_of:
             return f"What it sends in a run cannot be shown without the other sites' summaries: {self.short_of}."
+        beside = text_table(["task", "for", "numbers", "but"], [[*map(str, one)] for one in self.beside])
+        if self.survey is None:
+            return f"A model without penalty takes no run. Each step to it takes one answer to `effects`:\n{beside}"
         steps, where = "", "every exchange of a run"
         if self.round is not None:
             steps = f"In every round it sends what its local steps changed, {self.round.numbers} numbers. "
@@ -120,7 +123,7 @@ class Checked:
         return (
             f"{steps}In {where} it sends {self.survey.numbers} numbers for a point: its mean loss there and the "
             f"gradient of it, if the other sites have the same categories and classes. {self._bent}Beside the run:\n"
-            + text_table(["task", "for", "numbers", "but"], [[*map(str, one)] for one in self.beside])
+            f"{beside}"
         )
 
     @property
@@ -279,7 +282,8 @@ class _Beside:
         asked = dict[str, Known]()
         if GOALS[self.recipe.goal].structure.recipe not in WHY_NONE:
             own = self.settings["site_intercepts"] is not False
-            for intercepts, what in ((own, "the table of effects"), (False, "the proof of coefficients")):
+            common = "the model" if self.recipe.unpenalized else "the proof of coefficients"
+            for intercepts, what in ((own, "the table of effects"), (False, common)):
                 layout = Layout(self.recipe, self.settled, self.zero, intercepts)
                 y = np.concatenate([np.zeros(0), *(np.ravel(leaf) for leaf in jax.tree.leaves(self.like.y))])
                 y = np.full(y.size, 1 / max(y.size, 1))
@@ -323,8 +327,10 @@ def _all_apart(known: Known, recipe: TableRecipe) -> Known:
 
 def _declared(
     recipe: TableRecipe, known: list[Known], settings: Mapping[str, Any]
-) -> tuple[Release, Release | None, Release | None]:
+) -> tuple[Release | None, Release | None, Release | None]:
     """What leaves in a survey of one point, in a round of steps at sites, and with second derivatives, as declared."""
+    if recipe.unpenalized:
+        return None, None, None
     view, method = recipe.problem(known, "elsewhere"), build_method(settings["method"])
     survey, one = declare_survey(view.like, 1), np.array([True])
     if method.asks_curvature:

@@ -17,6 +17,8 @@ from ...runtime import Run, Status, Stop
 from ...runtime.simulator import keep_compiled_programs
 from ...storage import is_disk_full, read_arrays, write_atomically, write_json
 from ...summaries import Known
+from ...tables.effects import read_unpenalized
+from ...tables.kept_model import RUN, read_answer
 from .. import Engine, Guard, RunHooks, Site, SiteFacts
 from ..engines import ENGINES, control_of
 from ..guard import guard_site, prepare_site
@@ -31,15 +33,17 @@ from .server import TableServer
 from .settings import LOOPBACK, SETTINGS, party_problem, read, roster_of, server_problem, settings_of, task_of
 from .site import TableSite
 
-RUN = "run"
 FAILURE = "failure.json"
 """Why the round loop was not begun or did not end by itself; gone when it is begun again."""
 RESUMABLE = (Stop.INTERRUPTED.name, Stop.CLIENTS_LOST.name, Stop.MAX_TIME.name)
 """Ends of a run that was cut off: by hand, because sites were missing, which may be back, or by the clock."""
 
 
-def serve(engine: Engine, party: Path) -> Run:
-    """The server's side: the round loop, into the run folder beside the server's settings."""
+def serve(engine: Engine, party: Path) -> Run | None:
+    """The server's side: the round loop, into the run folder beside the server's settings.
+
+    A model without penalty has no round loop and no run: None.
+    """
     keep_compiled_programs()
     forget_failure(party)
     try:
@@ -79,7 +83,7 @@ def heals(party: Path) -> bool:
     return not file.exists() or bool(json.loads(file.read_text()).get("heals", True))
 
 
-def _serve(engine: Engine, party: Path) -> Run:
+def _serve(engine: Engine, party: Path) -> Run | None:
     settings, path, begun = settings_of(party), party / RUN, find_unfinished(party)
     roster = roster_of(settings, party)
     wanted = list(settings["sites"])
@@ -92,6 +96,9 @@ def _serve(engine: Engine, party: Path) -> Run:
         "run": {**settings["run"], "tol": task.options.tol},
         "folder": str(party.resolve()),
     }
+    if tables is not None and known is not None and tables.recipe.unpenalized:
+        tables.keep_model(known, tables.find_unpenalized(known, resolved))
+        return None
 
     def begin() -> None:
         if begun is None:
@@ -102,7 +109,7 @@ def _serve(engine: Engine, party: Path) -> Run:
     hooks = RunHooks(begin, lambda record: folder.append(path, record), lambda run: folder.finish(path, run, problem))
     run = task.serve(engine, problem, path / CHECKPOINT, hooks, roster)
     if tables is not None and known is not None and run.gap is not None and run.stop is not Stop.INTERRUPTED:
-        tables.keep_model(known, folder.load(path))
+        tables.keep_model(known, read_answer(folder.load(path)))
     return run
 
 
@@ -133,6 +140,8 @@ def find_unfinished(party: Path) -> folder.StoredRun | None:
     """The run in a server's folder, to go on with; None if there is none, a refusal if it has ended for good."""
     path = party / RUN
     if not (path / "manifest.json").exists():
+        if read_unpenalized(party) is not None:
+            raise ConfigurationError(f"{party / MODEL} already holds a model; move it away to begin another run")
         return None
     known = folder.load(path)
     lacks_model = has_tables(settings_of(party)) and not (party / MODEL / JSON).exists()

@@ -23,6 +23,7 @@ from ...tables.goals import (
     check_groups,
     check_kl,
     check_options,
+    is_unpenalized,
     names_of,
     penalties_to_choose,
     read_fit,
@@ -34,7 +35,7 @@ from ...tables.recipe import plain_coding
 from ...validation import one_of, short
 from ..party import SERVER, Layout
 from ..secure.sums import FEWEST, OFF
-from .agreement import check_goal, check_penalized, recipe_of_goal
+from .agreement import check_goal, recipe_of_goal
 from .deployment import provision, rules_in_force, write_deployment, write_readme
 from .differences import GO, STOP
 from .settings import RUN_DEFAULTS, SETTINGS, check_parties, server_settings
@@ -81,12 +82,13 @@ def plan_deployment(
     check_groups(goal, wanted.groups)
     check_exposure(goal, wanted.exposure)
     check_kl(goal, wanted.groups, wanted.options)
-    method = method or {"name": _default_method(goal, wanted.groups, len(sites))}
+    given, method = method, method or {"name": _default_method(goal, wanted.groups, len(sites))}
     build_method(method)  # refuses what is no method
     parties = server_settings(server, tables=True)
     check_parties(parties, sites)
-    check_penalized(wanted.options)
     check_options(goal, wanted.options)
+    if given and is_unpenalized(wanted.options):
+        raise ConfigurationError("[method] has no part in a model without penalty (l1 = l2 = 0): leave it out")
     told = {key: getattr(wanted, key) for key in PLAIN_KEYS} | plain_coding(wanted.coding)
     told["least_rows"] = read_least_rows(goal, wanted.least_rows)
     told |= asdict(Selection(wanted.folds, wanted.choose)) if penalties_to_choose(goal, wanted.options) else {}

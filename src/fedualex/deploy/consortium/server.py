@@ -12,12 +12,11 @@ from numpy.typing import NDArray
 from ...inference.sums import add_up
 from ...models import Model, save
 from ...models.store import MODEL
-from ...runs.folder import StoredRun
 from ...runs.settings import ConfigurationError
 from ...storage import write_json
 from ...summaries import Known, merged
-from ...tables.effects import Wanted, find_effects
-from ...tables.kept_model import Findings, make_model, read_answer, solution, weights_of
+from ...tables.effects import Wanted, find_effects, find_unpenalized
+from ...tables.kept_model import Answer, Findings, make_model
 from ...tables.measures import Measures, calibration_by, has_calibration
 from ...tables.ordinary import fit_ordinary, with_ordinary
 from ...tables.penalty import PENALTY, choose_penalty, default_penalty, told_penalty
@@ -107,13 +106,18 @@ class TableServer:
         self.exchange.ask_all("begin", pack_known(known), 1, read_ready)
         return known
 
-    def keep_model(self, known: Sequence[Known], stored: StoredRun) -> Model:
-        """The model of a finished run, measured at the sites, and kept here and where a site wants it."""
+    def find_unpenalized(self, known: Sequence[Known], configuration: Mapping[str, Any]) -> Answer:
+        """The optimum without penalty, as in a fit. configuration: what the model keeps of its settings."""
+        tol, rounds = configuration["run"]["tol"], self.settings["run"]["rounds"]
+        return find_unpenalized(self.recipe, known, self._ask_effects, configuration, tol, rounds)
+
+    def keep_model(self, known: Sequence[Known], answer: Answer) -> Model:
+        """The model of an answer, measured at the sites, and kept here and where a site wants it."""
         penalty = told_penalty(self.recipe, known, self.party / PENALTY)
         rate = self.settings["problem"].get("rate")
         calibrate = None if rate is None else lambda model: self._calibrate_rate(known, model, rate)
-        found = Findings(penalty, self._effects(known, stored), self._measures, calibrate)
-        model = make_model(self.recipe, known, read_answer(stored), self.exchange.order, found)
+        found = Findings(penalty, self._effects(known, answer), self._measures, calibrate)
+        model = make_model(self.recipe, known, answer, self.exchange.order, found)
         if model.training["held_out"]:
             model = self._with_ordinary(model, known, penalty)
         if self.absent:
@@ -125,11 +129,10 @@ class TableServer:
         log.info("the model is kept at the server and at %d sites", len(kept))
         return model
 
-    def _effects(self, known: Sequence[Known], stored: StoredRun) -> dict[str, Any]:
+    def _effects(self, known: Sequence[Known], answer: Answer) -> dict[str, Any]:
         try:
-            gap = (stored.status or {})["gap"]
-            x, y = solution(stored), weights_of(stored)
-            return find_effects(self.recipe, known, x, y, self._ask_effects, self.wanted, gap)
+            gap = answer.certificate["gap"]
+            return find_effects(self.recipe, known, answer.x, answer.y, self._ask_effects, self.wanted, gap)
         except SilentSitesError as error:
             log.warning("there is no table of effects: %s", error)
             return {"refused": f"there is no table of effects: {error}"}
@@ -138,6 +141,7 @@ class TableServer:
         """The sums of all sites: one exchange."""
         self._asked += 1
         parts = self.exchange.ask_all(EFFECTS, pack_known([asked]), self._asked, unpack_summary)
+        log.info("sums for effects, exchange %d: all sites have answered", self._asked)
         return merged(parts.values())
 
     def _with_ordinary(self, model: Model, known: Sequence[Known], penalty: Mapping[str, Any]) -> Model:

@@ -186,7 +186,6 @@ def _tolerance(settings: Mapping[str, Any], problem: AbstractProblem, known: Seq
         return float(settings["run"]["tol"])
     recipe, method = recipe_of_goal(settings), build_method(settings["method"])
     rows, view = recipe.counts(known), problem.without_data()
-    first_order = method.asks_curvature and (
-        why_no_curvature(view) or min(rows) < Policy().rows_per_parameter * count_asked(view)
-    )
+    few = min(rows) < Policy().rows_per_parameter * count_asked(view)
+    first_order = method.asks_curvature and not recipe.unpenalized and (why_no_curvature(view) or few)
     return default_tolerance(settings["problem"]["goal"], FeDualSlide() if first_order else method, int(sum(rows)))
