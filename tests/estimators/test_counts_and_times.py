@@ -83,6 +83,33 @@ def test_what_is_no_time_is_refused(y, words):
         FederatedCoxRegression().fit(X, y)
 
 
-def test_a_cox_model_needs_a_penalty():
-    with pytest.raises(ValueError, match="l1 or l2 must be > 0"):
-        FederatedCoxRegression(0).fit(X, TIMES)
+@pytest.mark.parametrize("l1", [0, 0.01])
+def test_hazards_without_penalty_and_their_errors_are_those_of_statsmodels(l1):
+    pairs = np.stack([TIMES, EVENTS], axis=1)
+    model = FederatedCoxRegression(l1).fit(X, pairs, clients=CLIENTS)
+    known = PHReg(TIMES, X, status=EVENTS, strata=CLIENTS, ties="breslow").fit(disp=0)
+    table = model.summary()
+    np.testing.assert_allclose([row.estimate for row in table.rows], known.params, rtol=1e-7)
+    np.testing.assert_allclose(model.coef_std_, known.bse, rtol=1e-6)
+    np.testing.assert_allclose(model.conf_int(0.9), known.conf_int(0.1), rtol=1e-6)
+    assert (table.effect, table.kind) == ("hazard ratio", "model-based")
+    np.testing.assert_allclose([row.penalized for row in table.rows], model.coef_)
+    assert model.summary(kind="sandwich").rows[0].error == pytest.approx(known.bse[0], rel=0.3)
+    if l1 == 0:
+        np.testing.assert_allclose(model.coef_, known.params, rtol=1e-7)
+        assert (model.status_.name, model.run_) == ("OPTIMAL", None)
+        assert model.gap_ <= 1e-12
+
+
+def test_weights_of_times_count_as_repeated_rows_without_penalty():
+    pairs, weight = np.stack([TIMES, EVENTS], axis=1), 1.0 + (np.arange(240) % 3 == 0)
+    model = FederatedCoxRegression(0).fit(X, pairs, clients=CLIENTS, sample_weight=weight)
+    again = np.repeat(np.arange(240), weight.astype(int))
+    twice = FederatedCoxRegression(0).fit(X[again], pairs[again], clients=CLIENTS[again])
+    np.testing.assert_allclose(model.coef_, twice.coef_, rtol=1e-9)
+    assert model.summary().kind == "sandwich"
+
+
+def test_a_likelihood_of_times_without_a_largest_value_is_refused_with_its_direction():
+    with pytest.raises(ValueError, match=r"FederatedCoxRegression: there is no model: .* separable along x0 \(\+\)"):
+        FederatedCoxRegression(0).fit(-TIMES[:, None], TIMES)

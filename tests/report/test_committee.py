@@ -145,7 +145,11 @@ def test_names_are_text_wherever_they_stand(tmp_path):
     training = full_training([HOSTILE, "b"])
     rows = [effect(HOSTILE, 0.7, HOSTILE), effect(f"ward={HOSTILE}", 0.1, HOSTILE)]
     training |= {"effects": effects(rows, HOSTILE) | {"words": [HOSTILE]}, "done": [HOSTILE], "weighs": [HOSTILE]}
-    training["penalty"] |= {"short": HOSTILE, "sentence": HOSTILE, "curve": path_curve() | {"what": HOSTILE, "name": HOSTILE}}
+    training["penalty"] |= {
+        "short": HOSTILE,
+        "sentence": HOSTILE,
+        "curve": path_curve() | {"what": HOSTILE, "name": HOSTILE},
+    }
     training["ordinary"]["sentence"] = HOSTILE
     training["configuration"] = {HOSTILE: HOSTILE}
     model = fitted(training, (HOSTILE, "x" * 300))

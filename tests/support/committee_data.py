@@ -84,7 +84,14 @@ def path_curve() -> dict[str, Any]:
 
 def full_training(clients: list[str]) -> dict[str, Any]:
     rows = [effect("age", 0.7), effect("dose", None), effect("ward=south", -0.3, "north"), effect("intercept", 0.1)]
-    chosen = {"name": "l1", "value": 0.05, "l2": 0.0, "short": "l1 = 0.05, chosen.", "sentence": "l1 = 0.05, chosen. It is the largest.", "curve": path_curve()}
+    chosen = {
+        "name": "l1",
+        "value": 0.05,
+        "l2": 0.0,
+        "short": "l1 = 0.05, chosen.",
+        "sentence": "l1 = 0.05, chosen. It is the largest.",
+        "curve": path_curve(),
+    }
     return {
         "goal": "fair",
         "rows": 1234,

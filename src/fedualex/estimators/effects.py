@@ -9,10 +9,14 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from ..compiling import double
-from ..inference.newton import Estimate, Outcome, estimate
+from ..inference.hazards import summarize_hazards
+from ..inference.newton import Ask, Estimate, Outcome, estimate
 from ..inference.sums import Design, add_up, summarize_effects
 from ..inference.table import Effects, readable_units, tabulate
+from ..problems.cox import RiskSurveyor
 from ..problems.curvature import ScoreSurveyor, surveyor_of
+from ..problems.families import Family
+from ..problems.readings import RiskReading
 from ..tree import Saddle
 from ..validation import issparse
 
@@ -21,16 +25,37 @@ MOST = 1500
 """Columns times scores at most, whose second derivative is inverted."""
 
 
+class Losses(NamedTuple):
+    """What `inference` must know of losses, and what exp of an effect is called."""
+
+    exact: bool
+    self_concordant: bool
+    likelihood: bool
+    effect: str
+    counted: str = ""
+
+    @classmethod
+    def of(cls, family: Family) -> "Losses":
+        """Those of a family."""
+        return cls(family.exact_second, family.self_concordant, family.likelihood, family.reading.effect)
+
+
+HAZARDS = Losses(False, True, True, RiskReading().effect, "events")
+
+
 @dataclass(frozen=True)
 class Columns:
     """The rows of a problem with columns of deviation 1, less their means where there is an intercept.
 
-    designs: of each client. mean, deviation: of the columns as the problem has them. unit: by which targets are
-    divided, so that squares are of the order of 1. scores: of a row, less that of the first of several classes.
+    ask: the sums of all clients. mass: what each row weighs, of all clients. count: by what the mean loss is multiplied
+    in these sums. mean, deviation: of the columns as the problem has them. unit: by which targets are divided, so that
+    squares are of the order of 1. scores: of a row, less that of the first of several classes.
     """
 
-    family: Any
-    designs: list[Design]
+    ask: Ask
+    losses: Losses
+    mass: NDArray[Any]
+    count: float
     mean: NDArray[Any]
     deviation: NDArray[Any]
     unit: float
@@ -40,45 +65,63 @@ class Columns:
     @classmethod
     def of(cls, problem: Any, y: NDArray[Any]) -> "Columns":
         """Of the rows that a problem holds. y: by which it weighs their losses."""
-        with double():
-            surveyor = surveyor_of(problem)
-        assert isinstance(surveyor, ScoreSurveyor)
         weights = problem.like.x["weights"]
         if weights.size > MOST:
             raise ValueError(f"coefficients must be at most {MOST} for their errors to be found, got {weights.size}")
-        count, parts = sum(len(own.target) for _, own in surveyor.parts), surveyor.parts
+        with double():
+            surveyor = surveyor_of(problem)
+        if isinstance(surveyor, RiskSurveyor):
+            return cls._of_times(surveyor)
+        assert isinstance(surveyor, ScoreSurveyor)
+        scores = 1 if weights.ndim == 1 else weights.shape[1] - 1
+        return cls._of_scores(surveyor.parts, y, "bias" in problem.like.x, scores)
+
+    @classmethod
+    def _of_scores(cls, parts: list[Any], y: NDArray[Any], intercept: bool, scores: int) -> "Columns":
+        count, family = sum(len(own.target) for _, own in parts), parts[0][1].family
         rows = [_full(own.rows) for _, own in parts]
         mass = [count * float(weight) * own.coefficients(y) for weight, own in parts]
-        family, intercept = parts[0][1].family, "bias" in problem.like.x
         mean, deviation = _moments(rows, mass, intercept)
         unit = _unit([own.target for _, own in parts], mass) if family.exact_second else 1.0
         designs = [
             Design((part - mean) / deviation, own.target / unit if family.exact_second else own.target, weight)
             for part, (_, own), weight in zip(rows, parts, mass, strict=True)
         ]
-        scores = 1 if weights.ndim == 1 else weights.shape[1] - 1
-        return cls(family, designs, mean, deviation, unit, intercept, scores)
+
+        def ask(beta: NDArray[Any], meat: bool) -> Any:
+            about = {"meat": meat, "common_intercept": intercept}
+            return add_up([summarize_effects(family, design, beta, **about) for design in designs])
+
+        return cls(ask, Losses.of(family), np.concatenate(mass), count, mean, deviation, unit, intercept, scores)
+
+    @classmethod
+    def _of_times(cls, surveyor: RiskSurveyor) -> "Columns":
+        """Of strata. An event weighs 1 on average; rows that are in no risk set say nothing."""
+        each = zip(surveyor.weights, surveyor.parts, strict=True)
+        parts = [(weight * own.counts, own.risk) for weight, own in each if weight * own.counts.sum() > 0]
+        count = sum(np.count_nonzero(counts) for counts, _ in parts) / sum(counts.sum() for counts, _ in parts)
+        mass = [own.weight for _, own in parts]
+        _, deviation = _moments([own.rows for _, own in parts], mass, True)
+        strata = [
+            (own._replace(rows=own.rows / deviation), count * counts.sum() / (own.event @ own.weight))
+            for counts, own in parts
+        ]
+
+        def ask(beta: NDArray[Any], meat: bool) -> Any:
+            return add_up([summarize_hazards(own, beta, scale, meat) for own, scale in strata])
+
+        middle = np.zeros(deviation.size)  # of each stratum's own
+        return cls(ask, HAZARDS, np.concatenate(mass), count, middle, deviation, 1.0, False, 1)
 
     @property
     def weighted(self) -> bool:
         """Whether rows count differently: then errors are those of the sandwich, which no scale of weights changes."""
-        weight = np.concatenate([design.weight for design in self.designs])
-        return bool(np.ptp(weight) > 1e-9 * np.max(weight))
-
-    @property
-    def rows(self) -> int:
-        """How many there are."""
-        return sum(len(design.target) for design in self.designs)
+        return bool(np.ptp(self.mass) > 1e-9 * np.max(self.mass))
 
     def estimate(self, start: NDArray[Any], names: list[str], **options: Any) -> Estimate:
         """The optimum without penalty."""
-
-        def ask(beta: NDArray[Any], meat: bool) -> Any:
-            about = {"meat": meat, "common_intercept": self.intercept}
-            return add_up([summarize_effects(self.family, design, beta, **about) for design in self.designs])
-
-        exact, self_concordant = self.family.exact_second, self.family.self_concordant
-        return estimate(ask, start, names=names, exact=exact, self_concordant=self_concordant, **options)
+        own = {"exact": self.losses.exact, "self_concordant": self.losses.self_concordant}
+        return estimate(self.ask, start, names=names, counted=self.losses.counted, **own, **options)
 
     def shown_per(self, origin: NDArray[Any], size: float) -> NDArray[Any]:
         """For how many units of a column each parameter is shown."""
@@ -146,7 +189,7 @@ def find_optimum(problem: Any, features: list[str], labels: list[str], most: int
     like, first = problem.like.x, int(columns.intercept)
     x = {"weights": block[first:].reshape(np.shape(like["weights"]))}
     x |= {"bias": block[0].reshape(np.shape(like["bias"]))} if columns.intercept else {}
-    return Optimum(Saddle(x), found.gap * columns.unit**2 / columns.rows, found.exchanges)
+    return Optimum(Saddle(x), found.gap * columns.unit**2 / columns.count, found.exchanges)
 
 
 # What is asked of an estimator.
@@ -263,11 +306,11 @@ class EffectsMixin:
         found = columns.estimate(start, names, drop=True)
         if found.outcome is not Outcome.DONE:
             raise ValueError(f"{type(self).__name__} has {found.sentence}")
-        family, weighted = columns.family, columns.weighted
-        likely = family.likelihood  # which Huber's loss has not
+        losses, weighted = columns.losses, columns.weighted
+        likely = losses.likelihood  # which Huber's loss has not
         kind = "model-based" if likely and not weighted else "sandwich"
         per = columns.shown_per(self.center_, fitted.size)
-        return Found(found, units, per, offset, family.reading.effect, columns.scores, kind, weighted)
+        return Found(found, units, per, offset, losses.effect, columns.scores, kind, weighted)
 
     def _parameters(self, scores: int, intercept: bool) -> NDArray[Any]:
         """Those of the model as `tabulate` has them: against the first class where there are more than two."""

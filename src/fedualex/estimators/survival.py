@@ -15,19 +15,22 @@ from ..problems.risk_sets import concordance_sums
 from ..problems.rows import features
 from ..validation import plain_array
 from .base import AbstractFederated, Scale, by_client, check_data, drop_weightless_rows
+from .effects import EffectsMixin, Fitted
 from .penalties import Setting
 from .regressors import check_numbers
 
 
 @dataclass(eq=False, repr=False)
-class FederatedCoxRegression(RegressorMixin, AbstractFederated):  # type: ignore[misc]
+class FederatedCoxRegression(EffectsMixin, RegressorMixin, AbstractFederated):  # type: ignore[misc]
     """min_w Cox's partial likelihood of times to an event, over rows, + l1 ||w||_1 + l2/2 ||w||^2; clients are strata.
 
     y: an array with two named fields, first whether the event happened and then the time, as of scikit-survival; or
     two columns, of times and of events (1, or 0 if the row was last seen then without it); or times alone, at which
     all events happened. Risk sets never cross a client. `predict` gives <w, row>, the logarithm of the hazard relative
     to a mean row, and `score` the C-index over all pairs of rows. There is no intercept: offset_ is 0.
-    radius: None, or a bound of ||w||_2. For all else see `AbstractFederated`.
+    radius: None, or a bound of ||w||_2. l1 = l2 = 0 is the model without penalty: run_ is None then, and a likelihood
+    that grows forever is refused with the direction. `summary`, `conf_int`, `coef_std_`: see `EffectsMixin`. For all
+    else see `AbstractFederated`.
     """
 
     penalized: ClassVar[str] = "l1"
@@ -56,8 +59,9 @@ class FederatedCoxRegression(RegressorMixin, AbstractFederated):  # type: ignore
         owners, weight = (None if column is None else column[order] for column in (owners, weight))
         parts = split_rows(features(scale.rows(kept, order)), pairs[order], owners, weight)
         problem = self._assembled(parts, owners, Setting(self.l1, scale.size))
-        weights = np.asarray(self._solve(problem).x["weights"])
+        weights = np.asarray((z := self._solve(problem)).x["weights"])
         self._keep_model(scale.mean, weights / scale.size, 0.0)
+        self._keep_rows(Fitted(problem, z, scale.size, 0.0))
         return self
 
     def _checked(self, X: Any, y: Any) -> Any:
@@ -68,7 +72,11 @@ class FederatedCoxRegression(RegressorMixin, AbstractFederated):  # type: ignore
         return X, _pairs_of(y)
 
     def _recipe(self, at: Setting) -> AbstractRecipe:
-        return CoxRecipe(**at.penalties(self.l2, self.radius))
+        return CoxRecipe(**at.penalties(self.l2, self.radius, unbounded=True))
+
+    @property
+    def _has_no_penalty(self) -> bool:
+        return bool(self.l1_ == 0 and self.l2 == 0 and self.radius is None)
 
     def predict(self, X: Matrix) -> NDArray[Any]:
         """The logarithm of the hazard of each row relative to the mean row."""

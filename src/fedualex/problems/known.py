@@ -285,8 +285,8 @@ def weight_ball(l1: float, l2: float, radius: object, budget: float, group: floa
     balls += [L2Ball(budget / group)] if group > 0 else []
     if not balls:
         raise ValueError(
-            "radius must be given if no penalty is > 0: nothing else bounds the weights; the optimum without penalty "
-            "is found by an estimator with l1=0 and l2=0, or by fedualex fit --l1 0 --l2 0"
+            "radius must be given if no penalty is > 0: nothing else bounds the weights; the least mean loss without "
+            "penalty is found by an estimator with l1=0 and l2=0, or by fedualex fit --l1 0 --l2 0"
         )
     return min(balls, key=lambda ball: float(ball.radius))
 

@@ -92,7 +92,9 @@ def test_check_announces_the_sums_that_leave(tmp_path):
     assert "A model without penalty takes no run" in said.words
     run_in_threads(root)
     announced = {(one.task, one.numbers) for one in said.beside}
-    left = {(line["task"], line["numbers"]) for line in audit(root / "sites" / CENTERS[0])["lines"] if "numbers" in line}
+    left = {
+        (line["task"], line["numbers"]) for line in audit(root / "sites" / CENTERS[0])["lines"] if "numbers" in line
+    }
     assert {line for line in left if line[0] in ("effects", "measure", "calibrate")} <= announced
     assert {"effects", "measure"} <= {task for task, _ in left}
 
