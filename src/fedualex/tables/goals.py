@@ -294,10 +294,10 @@ def complete_options(name: str, chosen: Mapping[str, Any], labels: NDArray[Any],
     if auto := penalties_to_choose(name, chosen):
         options |= {key: AUTO if key in auto else chosen.get(key, 0.0) for key in PENALTIES if key in options}
     if is_unpenalized(options) and goal.structure not in UNPENALIZED:
-        able = ", ".join(other for other, one in GOALS.items() if one.structure in UNPENALIZED)
+        named = ", ".join(other for other, one in GOALS.items() if one.structure in UNPENALIZED)
         raise ConfigurationError(
             f"l1 or l2 must be > 0 for the goal {name}, whose weights nothing else bounds; a model without penalty is "
-            f"for the goals {able}"
+            f"for the goals {named}"
         )
     if LIMITED in options:
         first = classes("the target", labels)[0].tolist()[0] if options[LIMITED] is None else options[LIMITED]

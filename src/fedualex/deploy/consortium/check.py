@@ -57,7 +57,7 @@ class Checked:
     recipe: TableRecipe
     summaries: list[Summary]
     survey: Release | None
-    """What leaves in a survey of one point; None if this site alone has too little for the problem, or without a run."""
+    """What leaves in a survey of one point; None without a run, or if this site has too little for the problem."""
     round: Release | None
     """What leaves in a round; None if the method takes no steps at sites, or as before."""
     curvature: Release | None
