@@ -462,7 +462,7 @@ def _check_heals(folder: Path) -> None:
 
 
 def _written(folder: Path) -> tuple[int, int] | None:
-    """Which result there is: the status of a run, or a model without penalty, which has none. A new one is a new file."""
+    """Which result there is, the status of a run or a model without penalty: another one is another file."""
     from ..models.store import JSON, MODEL
 
     run, model = run_folder(folder), layout_of(folder).server / MODEL / JSON
