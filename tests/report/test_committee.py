@@ -37,7 +37,7 @@ def test_everything_that_is_kept_has_its_section_in_order():
     assert sections(page) == list(SECTIONS)
     text = text_of(page)
     for words in ("against north", "dropped", "odds ratio", "Errors are model-based.", "age is missing in 3 rows.",
-                  "l1 = 0.05, the largest.", "a weighs 0.9", "The ordinary model minimizes the mean."):  # fmt: skip
+                  "l1 = 0.05, chosen. It is the largest.", "a weighs 0.9", "The ordinary model minimizes the mean."):  # fmt: skip
         assert words in text
     assert "ward=south: odds ratio 0.74, 0.50 to 1.1" in text
     assert "no intervals: one class only" in text

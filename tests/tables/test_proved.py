@@ -59,7 +59,7 @@ def test_the_table_has_it_in_the_terminal_as_json_and_as_a_file(place):
         main, ["summary", str(place / "shown"), "--out", str(place / "effects.csv")], env={"COLUMNS": "140"}
     )
     assert run.exit_code == 0, run.output
-    assert "Effects on ill = yes without penalty" in run.output
+    assert "Effects on ill = yes (without penalty" in run.output
     assert "income (per 10,000)" in run.output
     line = next(line for line in run.output.splitlines() if line.split()[:1] == ["noise"])
     assert line.split()[1:3] == ["0", "zero"]

@@ -1,6 +1,6 @@
 """Agnostic federated learning: one model for the worst mixture of clients or groups, or for the worst share of them."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -222,10 +222,9 @@ class AgnosticRecipe(AbstractRecipe):
             by_construction=True,
         )
 
-    def held_out_losses(self, rows: Rows, known: Sequence[Known], scores: NDArray[Any]) -> NDArray[Any]:
+    def held_out_losses(self, rows: Rows, known: Sequence[Known]) -> Callable[[NDArray[Any]], NDArray[Any]]:
         """Those of the family."""
-        family = self._settled(known)
-        return np.asarray(family.loss(scores, family.encoded(rows, known)))
+        return self._settled(known).losses_of(rows, known)
 
     def held_out_parts(self, known: Sequence[Known]) -> int:
         """The groups."""

@@ -34,7 +34,7 @@ from .known import (
 )
 from .readings import RankReading, Reading
 from .recipe import AbstractRecipe, assemble, built_from
-from .rows import Rows, class_column, features, is_sparse, split_rows
+from .rows import Rows, class_column, features, is_sparse, scores_at, split_rows
 from .scores import ScoreSum, row_weight, score_rows
 
 # The losses of one example by which the area under the ROC curve is maximized.
@@ -212,13 +212,14 @@ class AucRecipe(AbstractRecipe):
         """Pairs decide no threshold: the score of the middle of the class means becomes 0."""
         return middle_bias(_class_means(known), x["weights"])
 
-    def held_out(self, rows: Rows, known: Sequence[Known], client: int, x: Any) -> NDArray[Any]:
+    def held_out(self, rows: Rows, known: Sequence[Known], client: int, points: Sequence[Any]) -> NDArray[Any]:
         """The weight of all pairs of these rows, and that of the pairs in the wrong order; pairs with one score count
         half.
         """
-        positive = rows.numbers(rows.y, known_classes(known, two=True)) == 1
-        scores = np.asarray(rows.X @ np.asarray(x["weights"]))
-        return np.array(wrong_pairs(scores[~positive], rows.shares[~positive], scores[positive], rows.shares[positive]))
+        up = rows.numbers(rows.y, known_classes(known, two=True)) == 1
+        down, shares = ~up, rows.shares
+        each = scores_at(rows.X, points)
+        return np.array([wrong_pairs(scores[down], shares[down], scores[up], shares[up]) for scores in each])
 
     def _ball(self) -> Ball:
         return weight_ball(float(nonnegative("l1", self.l1)), 2 * float(nonnegative("l2", self.l2)), self.radius, 0.5)

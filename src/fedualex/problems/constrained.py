@@ -1,7 +1,7 @@
 """Learning under constraints on losses: Neyman-Pearson, limits for clients, limits for any groups of rows."""
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -326,9 +326,9 @@ class ConstrainedRecipe(AbstractRecipe):
             by_construction=True,
         )
 
-    def held_out_losses(self, rows: Rows, known: Sequence[Known], scores: NDArray[Any]) -> NDArray[Any]:
+    def held_out_losses(self, rows: Rows, known: Sequence[Known]) -> Callable[[NDArray[Any]], NDArray[Any]]:
         """Those of the family."""
-        return np.asarray(self.family().loss(scores, self.family().encoded(rows, known)))
+        return self.family().losses_of(rows, known)
 
     def held_out_parts(self, known: Sequence[Known]) -> int:
         """The rows of loss_0, and each limited group."""

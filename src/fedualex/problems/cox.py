@@ -22,7 +22,7 @@ from .known import Floor, Penalty, Smooth, norm_of_blocks, total_mass
 from .readings import Reading, RiskReading
 from .recipe import AbstractRecipe, Measure, assemble, built_from
 from .risk_sets import RiskSets, Shares, StepCut, cut_of_step, second_of, slope_of
-from .rows import Rows, features, label_column, padded_length, split_rows, targets
+from .rows import Rows, features, label_column, padded_length, scores_at, split_rows, targets
 
 TINY = 1e-12
 """By how much a floor is lowered, relative to its size, for the rounding of the sums that it is made of."""
@@ -240,12 +240,12 @@ class CoxRecipe(AbstractRecipe):
         like = Saddle({"weights": np.zeros(features)})
         return self._built(PartialLikelihood(), known, data, x=x, like=like, floor=Floor(None, 0.0, each=True))
 
-    def held_out(self, rows: Rows, known: Sequence[Known], client: int, x: Any) -> NDArray[Any]:
+    def held_out(self, rows: Rows, known: Sequence[Known], client: int, points: Sequence[Any]) -> NDArray[Any]:
         """As of rows beside which there are no others."""
-        return self.held_out_of(rows, np.ones(len(rows.y), bool), known, client, x)
+        return self.held_out_of(rows, np.ones(len(rows.y), bool), known, client, points)
 
     def held_out_of(
-        self, rows: Rows, left_out: NDArray[np.bool_], known: Sequence[Known], client: int, x: Any
+        self, rows: Rows, left_out: NDArray[np.bool_], known: Sequence[Known], client: int, points: Sequence[Any]
     ) -> NDArray[Any]:
         """For each part the weight of the events among these rows, and the losses of all rows less those of the others.
 
@@ -253,19 +253,23 @@ class CoxRecipe(AbstractRecipe):
         are left out count with the risk sets of all rows (Verweij and van Houwelingen 1993): those of a fold alone are
         too small to tell much.
         """
-        (weight, whole), (own, rest) = (self._losses(some, known, client, x) for some in (rows, rows.of(~left_out)))
-        return np.stack([weight - own, whole - rest + self._level(known) * (weight - own)])
+        (weight, whole), (own, rest) = (
+            self._losses(some, known, client, points) for some in (rows, rows.of(~left_out))
+        )
+        events = np.broadcast_to(weight - own, whole.shape)
+        return np.stack([events, whole - rest + self._level(known) * events], axis=1)
 
-    def _losses(self, rows: Rows, known: Sequence[Known], client: int, x: Any) -> tuple[NDArray[Any], NDArray[Any]]:
-        """For each part the weight of its events, and the sum of their losses less those at w = 0."""
+    def _losses(
+        self, rows: Rows, known: Sequence[Known], client: int, points: Sequence[Any]
+    ) -> tuple[NDArray[Any], NDArray[Any]]:
+        """For each part the weight of its events, and at each point the sum of their losses less those at w = 0."""
         own, order = stratum(rows)
         parts = self.held_out_parts(known)
         if not own.event.any():
-            return np.zeros(parts), np.zeros(parts)
-        counts, shares = own.event * own.weight, Shares(own, own.rows @ np.asarray(x["weights"]))
-        number = self._numbers(rows, known, client)[order]
-        losses = counts * (shares.losses(own) - own.null)
-        return np.bincount(number, counts, parts), np.bincount(number, losses, parts)
+            return np.zeros(parts), np.zeros((len(points), parts))
+        counts, number = own.event * own.weight, self._numbers(rows, known, client)[order]
+        each = [counts * (Shares(own, scores).losses(own) - own.null) for scores in scores_at(own.rows, points)]
+        return np.bincount(number, counts, parts), np.stack([np.bincount(number, losses, parts) for losses in each])
 
     def _example(self, rows: Rows, known: Sequence[Known], client: int) -> dict[str, NDArray[Any]]:
         own, _ = stratum(rows)

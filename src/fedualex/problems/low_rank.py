@@ -1,6 +1,6 @@
 """Multi-task regression of low rank."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -70,9 +70,9 @@ class LowRankRecipe(AbstractRecipe):
         parts: dict[str, Any] = {"by_construction": True, "floor": Floor(None, 0.0, each=True)}
         return self.built(OfScore(Squared()), known, data, x=x, like=Saddle(like), **parts)
 
-    def held_out_losses(self, rows: Rows, known: Sequence[Known], scores: NDArray[Any]) -> NDArray[Any]:
+    def held_out_losses(self, rows: Rows, known: Sequence[Known]) -> Callable[[NDArray[Any]], NDArray[Any]]:
         """Squares."""
-        return np.asarray(Squared().loss(scores, rows.y))
+        return lambda scores: np.asarray(Squared().loss(scores, rows.y))
 
     def _center(self, known: Sequence[Known]) -> NDArray[Any]:
         mean = mean_of(known[0], "target_sum", total_mass(known))

@@ -13,7 +13,7 @@ from ..tree import Tree
 from .general import Problem
 from .known import Smoothness, floor_of_views, smoothness_of, with_smoothness
 from .readings import Reading
-from .rows import Rows, objective_weights
+from .rows import Rows, objective_weights, scores_at
 
 # What a problem of the catalogue is built from, said by its own constructor.
 
@@ -96,24 +96,28 @@ class AbstractRecipe(ABC):
         """What a model of a solution x = {"weights": w, ...} adds to <w, row>."""
         return np.asarray(x.get("bias", np.zeros(np.shape(x["weights"])[1:])))
 
-    def held_out(self, rows: Rows, known: Sequence[Known], client: int, x: Any) -> NDArray[Any]:
-        """At client number `client`, of rows that x was not fitted to: for each part of them its weight, and the sum of
-        its losses; shape (2, parts).
+    def held_out(self, rows: Rows, known: Sequence[Known], client: int, points: Sequence[Any]) -> NDArray[Any]:
+        """At client number `client`, of rows that none of the points x was fitted to: for each part of them its weight,
+        and the sum of its losses; shape (points, 2, parts).
         """
+        found = np.zeros((len(points), 2, self.held_out_parts(known)))
         if not len(rows.y):
-            return np.zeros((2, self.held_out_parts(known)))
-        scores = np.asarray(rows.X @ np.asarray(x["weights"])) + self.bias(known, x)
-        losses, masses = self.held_out_losses(rows, known, scores), self.held_out_masses(rows, known, client)
-        return np.stack([masses.sum(axis=1), masses @ (losses if losses.ndim == 1 else losses.sum(axis=1))])
+            return found
+        losses_at, masses = self.held_out_losses(rows, known), self.held_out_masses(rows, known, client)
+        found[:, 0] = masses.sum(axis=1)
+        for i, (x, scores) in enumerate(zip(points, scores_at(rows.X, points), strict=True)):
+            losses = losses_at(scores + self.bias(known, x))
+            found[i, 1] = masses @ (losses if losses.ndim == 1 else losses.sum(axis=1))
+        return found
 
     def held_out_of(
-        self, rows: Rows, left_out: NDArray[np.bool_], known: Sequence[Known], client: int, x: Any
+        self, rows: Rows, left_out: NDArray[np.bool_], known: Sequence[Known], client: int, points: Sequence[Any]
     ) -> NDArray[Any]:
-        """The same of some of a client's rows, where x was fitted to the others."""
-        return self.held_out(rows.of(left_out), known, client, x)
+        """The same of some of a client's rows, where the points were fitted to the others."""
+        return self.held_out(rows.of(left_out), known, client, points)
 
-    def held_out_losses(self, rows: Rows, known: Sequence[Known], scores: NDArray[Any]) -> NDArray[Any]:
-        """The loss of each row; of several targets one each."""
+    def held_out_losses(self, rows: Rows, known: Sequence[Known]) -> Callable[[NDArray[Any]], NDArray[Any]]:
+        """From the scores of rows to the loss of each; of several targets one each."""
         raise NotImplementedError(f"{type(self).__name__} does not say what a row's loss is")
 
     def held_out_parts(self, known: Sequence[Known]) -> int:

@@ -1,6 +1,6 @@
 """Rows of clients: checked, split by client, padded and stacked, dense or sparse."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -214,6 +214,20 @@ def targets(y: object, rows: int, name: str = "y") -> NDArray[Any]:
             f"{name} must hold {rows} numbers, one for each row of X, got an array of shape {target.shape}"
         )
     return np.asarray(target)
+
+
+TOGETHER = 32
+"""Points at which rows are looked at once."""
+
+
+def scores_at(X: Any, points: Sequence[Any]) -> Iterator[NDArray[Any]]:
+    """<w, row> of all rows at each point {"weights": w, ...}."""
+    for start in range(0, len(points), TOGETHER):
+        weights = [np.asarray(x["weights"]) for x in points[start : start + TOGETHER]]
+        flat = np.concatenate([w.reshape(len(w), -1) for w in weights], axis=1)
+        scores = np.ascontiguousarray(np.asarray(X @ flat).T)
+        for own, w in zip(np.split(scores, len(weights)), weights, strict=True):
+            yield own[0] if w.ndim == 1 else own.T
 
 
 # The rows of one client, and how much they weigh.

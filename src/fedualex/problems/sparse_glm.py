@@ -1,6 +1,6 @@
 """Sparse generalized linear models: LASSO, l1 logistic regression, elastic net, group lasso."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -88,10 +88,9 @@ class SparseGlmRecipe(AbstractRecipe):
         bias, weights = super().bias(known, x), np.asarray(x["weights"])
         return bias if self.center is None else np.asarray(bias - self._row(len(weights)) @ weights)
 
-    def held_out_losses(self, rows: Rows, known: Sequence[Known], scores: NDArray[Any]) -> NDArray[Any]:
+    def held_out_losses(self, rows: Rows, known: Sequence[Known]) -> Callable[[NDArray[Any]], NDArray[Any]]:
         """Those of the family."""
-        family = self._settled(known)
-        return np.asarray(family.loss(scores, family.encoded(rows, known)))
+        return self._settled(known).losses_of(rows, known)
 
     def _row(self, features: int) -> Any:
         """The center, checked; None if there is none."""

@@ -200,9 +200,9 @@ class FoldedRows:
         """What the goal's measure needs of the rows of fold k, at each (k, x): one row of sums for each request."""
         parts = list[NDArray[Any]]()
         for k, several in groupby(requests, key=lambda request: request[0]):
-            known, member = self._known[k], self.fold == k
-            parts += [self.recipe.held_out_of(self.rows, member, known, self.client, x) for _, x in several]
-        return Summary(sums={HELD_OUT: np.stack(parts)})
+            points = [x for _, x in several]
+            parts.append(self.recipe.held_out_of(self.rows, self.fold == k, self._known[k], self.client, points))
+        return Summary(sums={HELD_OUT: np.concatenate(parts)})
 
     def _part(self, f: int, point: Any, curvature: bool, start: Any) -> Surveyed:
         weight, surveyor = self._surveyor(f)

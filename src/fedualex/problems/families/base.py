@@ -4,7 +4,7 @@ Formulas are written once, for arrays of numpy and of jax: where all arguments a
 """
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
 from typing import Any, ClassVar, NamedTuple
 
@@ -177,6 +177,11 @@ class Family(Module):
     @abstractmethod
     def constant(self, sums: Sums, mass: float) -> float:
         """A constant score of small mean loss, from the sums of `opening`."""
+
+    def losses_of(self, rows: Rows, known: Sequence[Known]) -> Callable[[NDArray[Any]], NDArray[Any]]:
+        """From scores of these rows to the loss of each."""
+        target = self.encoded(rows, known)
+        return lambda scores: np.asarray(self.loss(scores, target))
 
     @abstractmethod
     def losses(self, score: float, rows: Rows) -> dict[str, NDArray[Any]]:
