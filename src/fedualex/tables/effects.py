@@ -187,7 +187,7 @@ class Layout:
         if self.labels or self.own or self.family is None or grouped:
             return None
         sums = ask(self.question(y, self.start, self.family.exact_second))
-        rows = float(self.recipe.counts(self.known).sum())
+        rows = self.recipe.rows_in_units(self.known)
         constant = largest_constant(sums["constant"]) if self.family.self_concordant else np.inf
         at = Point(
             weights=self.start,
@@ -385,7 +385,7 @@ def find_unpenalized(
         block = block - block.mean(axis=1, keepdims=True)
     x = {"weights": block[1:].reshape(np.shape(like["weights"]))}
     x |= {"bias": block[0].reshape(np.shape(like["bias"]))} if "bias" in like else {}
-    gap = found.gap / float(recipe.counts(known).sum())
+    gap = found.gap / recipe.rows_in_units(known)
     status = status_of(gap, tol)
     certificate = {
         "gap": gap,
@@ -420,4 +420,4 @@ def recheck_unpenalized(recipe: TableRecipe, known: Sequence[Known], ask: Ask, x
     layout = Layout(recipe, known, x, own_intercepts=False)
     found = layout.estimate(np.zeros(0), ask, drop=True, least_events=0)
     moved = np.max(np.abs(np.nan_to_num(found.beta) - layout.start), initial=0.0)
-    return Recheck(found.gap / float(recipe.counts(known).sum()), float(moved))
+    return Recheck(found.gap / recipe.rows_in_units(known), float(moved))
