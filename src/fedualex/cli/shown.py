@@ -64,7 +64,8 @@ def show(model: Any, most: int | None) -> None:
         print_paragraph(sentence)
     if effects:
         show_effects(model, effects, most)
-    if most is None or all(row["penalized"] is None for row in effects.get("rows", ())):
+    estimated = "proof" in model.certificate and "rows" in effects  # without penalty, effects are the coefficients
+    if most is None or not estimated and all(row["penalized"] is None for row in effects.get("rows", ())):
         for part in model.parts():
             _show_coefficients(part, most)
     else:
@@ -225,7 +226,7 @@ def _show_overall(model: Any, measures: Json) -> None:
 
 
 def _measure_title(model: Any, name: str) -> str:
-    return f"share of {model.classes.tolist()[1]}" if name == POSITIVES else name
+    return f"share of {model.classes.tolist()[1]}" if name == POSITIVES else name.replace("/", " / ")  # may be wrapped
 
 
 def _percent(measures: Json) -> str:

@@ -45,7 +45,7 @@ SMOOTH = {"logistic": 0.25, "squared": 1.0}
 PROOF = "self-concordance"
 """What proves the gap of a model without penalty, as its certificate keeps it (docs/inference.md)."""
 WHY_NONE = {
-    SHARED.recipe: "coefficients of several targets that share directions have no standard errors here",
+    SHARED.recipe: "those of several targets are those of each by itself, which the goal lasso has",
     RobustRecipe: "absolute deviations have no second derivatives",
 }
 OF_ORDINARY = {
