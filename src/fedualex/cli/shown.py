@@ -65,7 +65,7 @@ def show(model: Any, most: int | None) -> None:
     if effects:
         show_effects(model, effects, most)
     estimated = "proof" in model.certificate and "rows" in effects  # without penalty, effects are the coefficients
-    if most is None or not estimated and all(row["penalized"] is None for row in effects.get("rows", ())):
+    if most is None or (not estimated and all(row["penalized"] is None for row in effects.get("rows", ()))):
         for part in model.parts():
             _show_coefficients(part, most)
     else:

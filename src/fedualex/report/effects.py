@@ -15,7 +15,6 @@ from .parts import PERCENT, bullets, ended, fold, paragraph, part_of, scrolled, 
 MOST_EFFECTS = 40
 """How many effects have a row in the forest plot."""
 OWN_INTERCEPTS = "In these effects each client has an intercept of its own; the model that predicts has one for all."
-PROVED = "Proved: of the best penalized coefficients on these rows, whose sign is sure, and which are zero."
 
 
 # Effects: a table whose last column is the forest plot.
@@ -47,8 +46,7 @@ def effects_part(model: Model) -> str:
             "note",
         )
         body += fold(f"The other {len(rest)}", _effects_table(model, effects, rest, None))
-    words = [*(effects.get("words") or ()), *[PROVED] * _tells_of_penalized(effects)]
-    words += [OWN_INTERCEPTS] * bool(effects.get("own_intercepts"))
+    words = [*(effects.get("words") or ()), *[OWN_INTERCEPTS] * bool(effects.get("own_intercepts"))]
     return section("effects", "Effects", body + bullets(words))
 
 

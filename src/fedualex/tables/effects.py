@@ -88,7 +88,7 @@ def find_effects(
         return {"refused": too_few}
     layout, asking = Layout(recipe, known, x, wanted.own_intercepts), Remembering(ask)
     proved, told = None, dict[str, Any]()
-    if structure is MEAN and len(layout.features) <= MOST:
+    if structure is MEAN and len(layout.features) <= MOST and not recipe.unpenalized:
         common = Layout(recipe, known, x, own_intercepts=False) if wanted.own_intercepts else layout
         proved = common.prove(y, asking, np.inf if gap is None else gap)
         told = {} if proved is None else {"coefficients": common.tell_proved(proved)}
@@ -160,9 +160,7 @@ class Layout:
         """What the estimates are."""
         if self.of_ordinary or self.penalized_too:
             return self.of_ordinary or UNPENALIZED
-        own = ", but for an intercept for each client, which the model that predicts has not"
-        own *= self.own and self.family is not None
-        return f"Estimates and intervals are of the optimum without penalty, as the model is{own}."
+        return "Estimates and intervals are of the optimum without penalty, as the model is."
 
     def estimate(self, y: NDArray[Any], ask: Ask, **options: Any) -> Estimate:
         """The optimum without penalty, from the solution on. options: as for `inference.newton.estimate`."""

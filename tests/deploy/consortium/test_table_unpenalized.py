@@ -55,7 +55,7 @@ def same(one, other):
         np.testing.assert_allclose(*both, rtol=1e-6, atol=1e-9)
     ours, theirs = (model.training["held_out"]["overall"] for model in (one, other))
     assert ours == pytest.approx(theirs, abs=1e-9)
-    assert one.training["penalty"]["sentence"] == other.training["penalty"]["sentence"] == "none, as asked for."
+    assert one.training["penalty"]["sentence"] == other.training["penalty"]["sentence"] == "l1 = l2 = 0, as asked for."
 
 
 @pytest.mark.parametrize("secure_sums", [pytest.param("off", marks=pytest.mark.slow), "on"])
