@@ -122,24 +122,19 @@ class Curve:
     @property
     def more(self) -> str:
         """Why, and what should be said beside."""
-        fits = len(self.values) * (self.folds + 1)
-        missed = f"{self.missed} of the {fits} fits ended at a gap above {self.tol:.1g}." if self.missed else ""
-        return f"{self.said or self._why} {missed}".rstrip()
+        own, best, fits = f"{self.measure[self.chosen]:.4g}", self.best, len(self.values) * (self.folds + 1)
+        missed = f" {self.missed} of the {fits} fits ended at a gap above {self.tol:.1g}." if self.missed else ""
+        why = f"Its {self.what} on these rows, {own}, is the least."
+        if best != self.chosen:
+            why = f"It is the largest whose {self.what} on these rows ({own}) is within one standard error "
+            why += f"({self.error[best]:.2g}) of the least ({self.measure[best]:.4g}, at {self.name} = "
+            why += f"{self.values[best]:.4g})."
+        return f"{self.said or why}{missed}"
 
     @property
     def sentence(self) -> str:
         """All of it."""
         return f"{self.short} {self.more}"
-
-    @property
-    def _why(self) -> str:
-        own, least = f"{self.measure[self.chosen]:.4g}", f"{self.measure[self.best]:.4g}"
-        if self.best == self.chosen:
-            return f"Its {self.what} on these rows, {own}, is the least."
-        return (
-            f"It is the largest whose {self.what} on these rows ({own}) is within one standard error "
-            f"({self.error[self.best]:.2g}) of the least ({least}, at {self.name} = {self.values[self.best]:.4g})."
-        )
 
     def plain(self) -> dict[str, Any]:
         """As JSON has it."""

@@ -265,8 +265,8 @@ def test_check_shows_what_would_leave_and_needs_nobody(place):
         (("--goal", "auc", "--target", "y", "--sites", "a,b", "--cvar", "0.5"), "cvar is no option of the goal auc"),
         (("--goal", "fair", "--target", "y", "--sites", "a,b", "--l1", "-1"), "l1 must be"),
         (
-            ("--goal", "logistic", "--target", "y", "--sites", "a,b", "--l1", "0", "--l2", "0"),
-            "The least mean loss without penalty is in the model's table of effects, whatever the penalty",
+            ("--goal", "fair", "--target", "y", "--sites", "a,b", "--l1", "0", "--l2", "0"),
+            "l1 or l2 must be > 0 for the goal fair, whose weights nothing else bounds",
         ),
         (("--port", "99"), "port belongs into [server] of the file of a problem"),
     ],
