@@ -39,7 +39,7 @@ def test_fit_ends_with_the_certificate_the_test_and_named_coefficients(fair):
     path, text = fair
     words = " ".join(text.split())
     assert words.startswith("This model predicts the probability that outcome is well, from 1")
-    assert "Goal: fair, the least loss of the client that is served worst." in words
+    assert "Goal: fair, the least loss of the client that is served worst, to a certified gap of " in words
     assert "Columns without a coefficient, which vary not at all, or by less than 1e-12 of their size: unit." in words
     assert "Missing values count as the mean of their column: age " in words
     assert re.search(

@@ -71,6 +71,12 @@ def test_the_table_has_it_in_the_terminal_as_json_and_as_a_file(place):
     assert abs(float(rows["income"]["estimate"])) < 1e-3  # of one unit
     plain = json.loads(CliRunner().invoke(main, ["summary", str(place / "shown"), "--json"]).output)
     assert plain["rows"][0]["penalized_bound"] == float(rows["income"]["penalized_bound"])
+    table = load(place / "shown").summary()
+    assert [row.estimate for row in table.rows] == [row["estimate"] for row in plain["rows"]]
+    assert "income (per 10,000)" in repr(table)
+    assert load(place / "shown").summary("sandwich").kind == "sandwich"
+    with pytest.raises(ValueError, match=r"errors must be one of model-based, sandwich, .*got 'clustered'"):
+        load(place / "shown").summary("clustered")
     explained = CliRunner().invoke(main, ["explain", str(place / "shown")]).output
     assert "Proved to be 0 in the best model at this penalty: noise" in explained
 

@@ -319,10 +319,10 @@ def summary(model: Path, errors: str | None, out: Path | None, as_json: bool) ->
     """The table of effects of a MODEL: estimates, standard errors, intervals, ratios and p."""
     from ..models import load
     from ..storage import write_atomically
-    from ..tables.effects import effect_columns, effects_of
+    from ..tables.effects import effect_columns
 
     kept = load(model)
-    found = effects_of(kept, errors)
+    found = kept.effects(errors)
     if out is not None and "refused" not in found:
         write_atomically(out, as_text(effect_columns(found), False).encode())
     if as_json:

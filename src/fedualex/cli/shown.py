@@ -74,7 +74,7 @@ def show(model: Any, most: int | None) -> None:
     if ordinary:
         print_paragraph(f"{ordinary['sentence']}.")
     print_paragraph(claim(model))
-    _show_how(training)
+    _show_how(training, model.certificate.get("tol"))
 
 
 def _answer(model: Any) -> str:
@@ -92,12 +92,13 @@ def _answer(model: Any) -> str:
     return f"{what_it_predicts(model)} On {held['rows']} rows that were held out, {good}."
 
 
-def _show_how(training: Mapping[str, Any]) -> None:
-    """How the model was made: its goal, its penalty, and what was done with the columns."""
+def _show_how(training: Mapping[str, Any], tol: float | None) -> None:
+    """How the model was made: its goal and tolerance, its penalty, and what was done with the columns."""
     from ..tables.goals import GOALS
 
     if goal := training.get("goal"):
-        print_paragraph(f"Goal: {goal}, {GOALS[goal].words}.")
+        until = "" if tol is None else f", to a certified gap of {tol:g}"
+        print_paragraph(f"Goal: {goal}, {GOALS[goal].words}{until}.")
     if (penalty := training.get("penalty")) is not None:
         print_paragraph(f"Penalty: {penalty['sentence']}")
     for sentence in training.get("weighs", ()):

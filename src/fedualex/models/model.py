@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from ..data import Encoder, Standardizer
 from ..data.columns import CellError, column_of_kind, plain_column
 from ..display import rounded_up
+from ..inference.table import Effects
 from ..problems.readings import Reading
 from ..storage import Json
 from ..validation import missing, short
@@ -221,6 +222,29 @@ class Model:
         """What values of a column that bends add to the answer, against its middle knot."""
         rows = self.encoder.curve_at(name, np.asarray(values, float))
         return np.asarray(self.answers.scale * (rows @ self.weights))
+
+    def effects(self, errors: str | None = None) -> Json:
+        """The table of effects that a fit has kept, as plain data; {"refused": why} where there is none.
+
+        errors: their kind, such as "sandwich"; None is the one that is shown first.
+        """
+        kept: Json | None = self.training.get("effects")
+        if kept is None:
+            raise ValueError("this model has no table of effects: fit it again with this version")
+        if errors is None or "refused" in kept or errors == kept["kind"]:
+            return dict(kept)
+        if errors not in kept["others"]:
+            known = ", ".join([kept["kind"], *kept["others"]])
+            raise ValueError(f"errors must be one of {known}, which this model has, got {errors!r}")
+        about = {name: kept[name] for name in ("exchanges", "own_intercepts")}
+        return {**kept["others"][errors], **about, "others": {}}
+
+    def summary(self, errors: str | None = None) -> Effects:
+        """The same table, which prints itself; a ValueError says why there is none."""
+        found = self.effects(errors)
+        if "refused" in found:
+            raise ValueError(f"this model has no table of effects: {found['refused']}")
+        return Effects.read(found)
 
     @property
     def adds_to(self) -> str:

@@ -331,23 +331,6 @@ class Layout:
         return told
 
 
-# What a model keeps, read again.
-
-
-def effects_of(model: Model, kind: str | None = None) -> dict[str, Any]:
-    """The table of effects that a model keeps. kind: of its errors; None is the one that is shown first."""
-    kept: Mapping[str, Any] | None = model.training.get("effects")
-    if kept is None:
-        raise ConfigurationError("this model has no table of effects: fit it again with this version")
-    if kind is None or "refused" in kept or kind == kept["kind"]:
-        return dict(kept)
-    if kind not in kept["others"]:
-        known = ", ".join([kept["kind"], *kept["others"]])
-        raise ConfigurationError(f"errors must be one of {known}, which this model has, got {kind!r}")
-    about = {name: kept[name] for name in ("exchanges", "own_intercepts")}
-    return {**kept["others"][kind], **about, "others": {}}
-
-
 def effect_columns(kept: Mapping[str, Any]) -> dict[str, list[Any]]:
     """As a file has it, one row for each effect."""
     return {name: [row[name] for row in kept["rows"]] for name in Effect._fields}
