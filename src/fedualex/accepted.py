@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     """A penalty, or that held-out rows choose it."""
     Folds = int | Literal["sites"]
     """How many parts rows are dealt into, or that one client after the other is held out."""
+    Limits = Number | Mapping[Any, Number]
+    """The largest loss of groups: of all, or by their names."""
     ClassWeight = Literal["balanced"] | Mapping[Any, Number]
     """What each class weighs."""
     Numbers = ArrayLike
@@ -42,4 +44,4 @@ if TYPE_CHECKING:
     Matrix = ArrayLike | _Sparse
     """A matrix with one row for each example; a sparse one of scipy where the function says so."""
 else:
-    Number = Whole = Switch = Penalty = Folds = ClassWeight = Numbers = Column = Matrix = Columns = Any
+    Number = Whole = Switch = Penalty = Folds = Limits = ClassWeight = Numbers = Column = Matrix = Columns = Any

@@ -14,6 +14,11 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Real
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -28,12 +33,19 @@ class _Library:
         return getattr(_library.get(), name)
 
 
-if TYPE_CHECKING:  # checkers know jax's, and numpy's are used in the same way
+if TYPE_CHECKING:  # checkers know jax's functions, and numpy's are used in the same way
     xp = jnp
-    Array = jax.Array
+    Reals = NDArray[np.floating | np.integer]
+    Array = jax.Array | Reals
+    RealMatrix = Reals | csr_array
 else:
     xp = _Library()
+    Reals = Real[np.ndarray, "..."] | np.generic
     Array = jax.Array | np.ndarray | np.generic
+    RealMatrix = Any
+
+Values = NDArray[np.generic]
+"""What a column holds, numbers or words. `Reals` are real numbers of numpy, `Array` is of either library."""
 
 
 def by_numpy(function: Callable[P, R]) -> Callable[P, R]:
@@ -94,7 +106,7 @@ def ascending(omega: Array) -> tuple[Array, Array]:
     if is_numpy():
         places: Any = np.argsort(entries, kind="stable")
         return entries[places], places
-    rising, order = jax.lax.sort((entries, jnp.arange(omega.size)), num_keys=1)
+    rising, order = jax.lax.sort((jnp.asarray(entries), jnp.arange(omega.size)), num_keys=1)
     return rising, order
 
 

@@ -1,7 +1,7 @@
 """What a server can do alone with the surveys that it remembers: weigh them, and bound the optimal value by them."""
 
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import tree
-from .arrays import Array, Module, xp
+from .arrays import Array, Module, Reals, xp
 from .geometry import Dual, Product, calls_lapack
 from .searches import maximize_concave, minimize_nonnegative
 from .tree import Flag, Saddle, Scalar, Tree, Vector
@@ -77,7 +77,7 @@ class Flat(Module):
         """The geometries of x and of y."""
         return self.x, self.y
 
-    def map_dual(self, omega: Array | NDArray[Any], tau: Array | float) -> Mapped:
+    def map_dual(self, omega: Array | Reals, tau: Array | float) -> Mapped:
         """P_tau(omega), psi there, and the potential."""
         point = scaled_primal(self.geometry, Dual(self.point(omega), tau), self.scale)
         psi, z = self.geometry.psi(point), self.vector(point)
@@ -112,11 +112,11 @@ class Flat(Module):
         x = Product(parts.x).divergence(z.x, at.x)
         return x, xp.zeros(()) if z.y is None else Product(parts.y).divergence(z.y, at.y)
 
-    def psi(self, v: Array | NDArray[Any]) -> Array:
+    def psi(self, v: Array | Reals) -> Array:
         """The regularizers' value, 0 where there is nothing."""
         return self.geometry.psi(self.point(v)) if v.size else xp.zeros(())
 
-    def conjugate(self, s: Array | NDArray[Any]) -> Array:
+    def conjugate(self, s: Array | Reals) -> Array:
         """psi^*(s)."""
         return self.geometry.psi_conjugate(self.point(s)) if s.size else xp.zeros(())
 
@@ -370,15 +370,17 @@ def _minimize_potential(
     size = jnp.sqrt(jnp.max(jnp.sum(measured**2, axis=1)))
     unit = 1 / jnp.where(size > 0, size, 1.0)
 
-    def evaluate(scaled: Array) -> tuple[Array, Array]:
+    def evaluate(scaled: jax.Array) -> tuple[jax.Array, jax.Array]:
         c = unit * scaled
         total = jnp.sum(c)
         z, psi, potential = flat.map_dual(center - c @ operators, total)
         value = potential + jnp.vdot(c, heights) - level * total + stiffness * total**2 / 2
-        return value, unit * (heights - operators @ z - psi - level + stiffness * total)
+        return jnp.asarray(value), jnp.asarray(unit * (heights - operators @ z - psi - level + stiffness * total))
 
     curvature = unit**2 * (measured @ measured.T + stiffness)
-    return unit * minimize_nonnegative(evaluate, start / unit, curvature, used, EVALUATIONS, unit * accuracy)
+    return unit * minimize_nonnegative(
+        evaluate, jnp.asarray(start / unit), curvature, jnp.asarray(used), EVALUATIONS, unit * accuracy
+    )
 
 
 # Better bounds: which weights of the surveys are tried, and which are kept.
@@ -442,7 +444,10 @@ def _improve_lower(flat: Flat, cuts: Cuts, known: KnownFloor, tried: Array, pres
             flat.sides, *(share * own + (1 - share) * other for own, other in zip(row, beside, strict=True))
         )
 
-    shares, mixtures = maximize_concave(lambda at: jax.vmap(mix)(at, *(part[chosen] for part in rows)), values[chosen])
+    def values_at(shares: jax.Array) -> jax.Array:
+        return jnp.asarray(jax.vmap(mix)(shares, *(part[chosen] for part in rows)))
+
+    shares, mixtures = maximize_concave(values_at, jnp.asarray(values[chosen]))
     mixtures = jnp.where(known.there & (values[chosen] > -UNKNOWN), mixtures, -UNKNOWN)
     weights = shares[:, None] * tried[chosen] + (1 - shares[:, None]) * beforehand
     tried, values = jnp.concatenate([tried, weights]), jnp.concatenate([values, mixtures])

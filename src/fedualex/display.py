@@ -13,15 +13,15 @@ def rounded_up(bound: float, digits: int = 4) -> str:
 
     bound: a number >= 0 or infinite; what rounding left below 0 is shown as the 0 it stands for. nan is refused.
     """
-    return _rounded(0.0 if bound < 0 else bound, digits, ROUND_CEILING)
+    return _round(0.0 if bound < 0 else bound, digits, ROUND_CEILING)
 
 
 def rounded_down(bound: float, digits: int = 4) -> str:
     """The largest decimal of at most so many digits that is not above `bound`: float(rounded_down(b)) <= b."""
-    return _rounded(bound, digits, ROUND_FLOOR)
+    return _round(bound, digits, ROUND_FLOOR)
 
 
-def _rounded(bound: float, digits: int, direction: str) -> str:
+def _round(bound: float, digits: int, direction: str) -> str:
     if bound != bound:
         raise ValueError("nan is no bound")
     if bound in (float("inf"), float("-inf")):

@@ -7,9 +7,8 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
+from jax import Array, lax
 
-from .arrays import Array
 from .tree import Scalar, Vector
 
 # A smooth convex function of a few weights, minimized over weights >= 0.

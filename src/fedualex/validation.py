@@ -4,11 +4,13 @@ import difflib
 import operator
 import sys
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 from jax.core import Tracer
 from numpy.typing import NDArray
+
+from .arrays import Reals, Values
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -91,7 +93,7 @@ def _check_indices(name: str, value: Any) -> None:
 # Arguments as finite float64 arrays and whole numbers, or refused.
 
 
-Array = Any
+Array = NDArray[np.float64]
 """A read-only float64 numpy array; inside jit or vmap the tracer that stands for one."""
 
 
@@ -105,7 +107,7 @@ def real_array(
     copy: whether the array is one of its own that nobody can change; large data that is read once need not be.
     """
     array = any_real_array(name, value, accepted, truth=truth, copy=copy)
-    if isinstance(array, Tracer):
+    if isinstance(value, Tracer):
         return array
     if not np.all(np.isfinite(array)):
         raise ValueError(f"{name} must be finite: {accepted}, got {short(value)}")
@@ -119,7 +121,7 @@ def any_real_array(
 ) -> Array:
     """`value` as a float64 numpy array, infinities allowed; a tracer inside jit or vmap as it is, unchecked."""
     if isinstance(value, Tracer):
-        return value
+        return cast(Array, value)
     array = plain_array(name, value)
     if array.dtype.kind not in "fiub" or (not truth and _holds_truth(value)):
         raise TypeError(f"{name} must be {accepted}, got {short(value)}")
@@ -132,7 +134,7 @@ def any_real_array(
     return owned
 
 
-def plain_array(name: str, value: object) -> NDArray[Any]:
+def plain_array(name: str, value: object) -> Values:
     """`value` as a numpy array without a mask; the array of None if it cannot become one."""
     refuse_masked(name, value)
     try:
@@ -141,10 +143,10 @@ def plain_array(name: str, value: object) -> NDArray[Any]:
         return np.asarray(None)
 
 
-def row_weights(weight: object, rows: int, name: str = "sample_weight") -> NDArray[Any]:
+def row_weights(weight: object, rows: int, name: str = "sample_weight") -> Reals:
     """A number >= 0 for each row, not all 0, given by this name."""
     accepted = f"{rows} numbers >= 0, one for each row of X, not all of them zero, with a finite sum"
-    found: NDArray[Any] = real_array(name, weight, accepted, truth=True)
+    found: Reals = real_array(name, weight, accepted, truth=True)
     with np.errstate(over="ignore"):  # refused here
         fits = found.shape == (rows,) and not np.any(found < 0) and 0 < found.sum() < np.inf
     if not fits:
@@ -183,14 +185,14 @@ def real_scalar(name: str, value: object, accepted: str = "a real number") -> Ar
     array = real_array(name, value, accepted)
     if array.ndim:
         raise ValueError(f"{name} must be {accepted}, got an array of shape {array.shape}")
-    subnormal = not isinstance(array, Tracer) and abs(array) < np.finfo(float).tiny
+    subnormal = not isinstance(value, Tracer) and abs(array) < np.finfo(float).tiny
     return any_real_array(name, 0.0) if subnormal else array
 
 
 def nonnegative(name: str, value: object) -> Array:
     """`value` as a finite number >= 0."""
     array = real_scalar(name, value, "a number >= 0")
-    if not isinstance(array, Tracer) and array < 0:
+    if not isinstance(value, Tracer) and array < 0:
         raise ValueError(f"{name} must be a number >= 0, got {float(array)!r}")
     return array
 
@@ -198,7 +200,7 @@ def nonnegative(name: str, value: object) -> Array:
 def positive(name: str, value: object) -> Array:
     """`value` as a finite number > 0."""
     array = real_scalar(name, value, "a number > 0")
-    if not isinstance(array, Tracer) and array <= 0:
+    if not isinstance(value, Tracer) and array <= 0:
         raise ValueError(f"{name} must be a number > 0, got {float(array)!r}")
     return array
 
@@ -217,7 +219,7 @@ def whole_number(name: str, value: Any, least: int = 1) -> int:
 # Labels: sorted and encode_labels, classes among them, and missing values.
 
 
-def encode_labels(name: str, values: object, rows: int | None = None) -> tuple[NDArray[Any], NDArray[np.int32]]:
+def encode_labels(name: str, values: object, rows: int | None = None) -> tuple[Values, NDArray[np.int32]]:
     """The distinct labels in sorted order, and the number of each row's label among them."""
     count = "" if rows is None else f"{rows} "
     refuse_masked(name, values)
@@ -236,7 +238,7 @@ def encode_labels(name: str, values: object, rows: int | None = None) -> tuple[N
     return names, number.astype(np.int32)  # the index type of both precisions
 
 
-def classes(name: str, values: object, rows: int | None = None) -> tuple[NDArray[Any], NDArray[np.int32]]:
+def classes(name: str, values: object, rows: int | None = None) -> tuple[Values, NDArray[np.int32]]:
     """As `encode_labels`, for a target that counts as classes: text, truth values, or numbers that are all whole.
 
     A number with a fraction makes it a target of regression, however few distinct values there are.
@@ -273,7 +275,7 @@ def missing(values: object) -> NDArray[np.bool_]:
     return np.fromiter(gone, bool, array.size).reshape(array.shape)
 
 
-def rows_of(number: NDArray[Any]) -> list[NDArray[np.intp]]:
+def rows_of(number: Reals) -> list[NDArray[np.intp]]:
     """The rows of each number 0, 1, ..., in their order; sorted once, because a mask for each would be quadratic."""
     return np.split(np.argsort(number, kind="stable"), np.cumsum(np.bincount(number))[:-1])
 

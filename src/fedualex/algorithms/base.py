@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import TypeVar
 
+from ..accepted import Numbers
 from ..bundle import Bounds, Flat, KnownFloor
 from ..certificates.surveys import Surveyed, flat_of, known_floor
 from ..geometry import AbstractGeometry, Dual
@@ -154,7 +155,7 @@ class Method(eqx.Module, Generic[State]):
         """
         return dict.fromkeys(self.step_names(), eta) | {"eta_s": 1.0}
 
-    def refusal(self, problem: AbstractProblem, clients: int, local_steps: Any) -> str:
+    def refusal(self, problem: AbstractProblem, clients: int, local_steps: Numbers) -> str:
         """Why the method cannot be run on this problem with these sizes, in one sentence; empty if it can."""
         if self.one_machine and (clients > 1 or np.max(local_steps) > 1):
             return f"{type(self).__name__} is a method for one machine: use steps=, on one client"
@@ -214,7 +215,6 @@ class AbstractMethod(Method[State], Generic[State, Local, Message]):
 
     @property
     def rounds(self) -> "AbstractMethod":
-        """Itself."""
         return self
 
     def init(self, facts: Facts, z: Saddle) -> None:
@@ -291,11 +291,9 @@ class NoSteps(AbstractMethod[Dual, Dual, None]):
     """The local steps of a method that asks for surveys only."""
 
     def start(self, dual: Dual, geometry: AbstractGeometry) -> Dual:
-        """The pair."""
         return dual
 
     def local_init(self, server: Dual, memory: Tree) -> Dual:
-        """The pair."""
         return server
 
     def local_step(self, local: Dual, oracle: Oracle, geometry: AbstractGeometry) -> tuple[Dual, Dual, Scalar]:
@@ -307,7 +305,6 @@ class NoSteps(AbstractMethod[Dual, Dual, None]):
         return None, None
 
     def server_step(self, server: Dual, message: None, geometry: AbstractGeometry, fraction: Scalar) -> Dual:
-        """The pair stays."""
         return server
 
     def point(self, server: Dual, geometry: AbstractGeometry) -> Tree:
@@ -319,7 +316,6 @@ class NoSteps(AbstractMethod[Dual, Dual, None]):
         return geometry.primal(probe)
 
     def memory(self, server: Dual) -> None:
-        """Clients remember nothing."""
         return
 
 

@@ -6,7 +6,7 @@ import equinox as eqx
 import numpy as np
 
 from .. import tree
-from ..accepted import Number
+from ..accepted import Number, Numbers
 from ..geometry import AbstractGeometry, Dual
 from ..problems import AbstractProblem
 from ..tree import Scalar, Tree
@@ -25,11 +25,9 @@ class AbstractDualMethod(AbstractMethod[Dual, Dual, Dual]):
         return False
 
     def start(self, dual: Dual, geometry: AbstractGeometry) -> Dual:
-        """The pair itself."""
         return dual
 
     def local_init(self, server: Dual, memory: None) -> Dual:
-        """The server's pair."""
         return server
 
     def local_final(self, local: Dual, server: Dual, memory: None) -> tuple[Dual, None]:
@@ -50,7 +48,6 @@ class AbstractDualMethod(AbstractMethod[Dual, Dual, Dual]):
         return geometry.primal(probe)
 
     def memory(self, server: Dual) -> None:
-        """Clients remember nothing."""
         return
 
 
@@ -157,16 +154,14 @@ class SynchronousMirrorProx(AbstractMethod[Dual, Dual, Dual]):
     eta: StepSize = step("eta")
     survey: ClassVar[Correction] = "fresh"
 
-    def refusal(self, problem: AbstractProblem, clients: int, local_steps: Any) -> str:
+    def refusal(self, problem: AbstractProblem, clients: int, local_steps: Numbers) -> str:
         """Refused unless a round has one local step."""
         return f"SynchronousMirrorProx takes local_steps=1, got {short(local_steps)}" if np.max(local_steps) > 1 else ""
 
     def start(self, dual: Dual, geometry: AbstractGeometry) -> Dual:
-        """The pair itself."""
         return dual
 
     def local_init(self, server: Dual, memory: None) -> Dual:
-        """The server's pair."""
         return server
 
     def local_step(self, local: Dual, oracle: Oracle, geometry: AbstractGeometry) -> tuple[Dual, Tree, Scalar]:
@@ -181,7 +176,6 @@ class SynchronousMirrorProx(AbstractMethod[Dual, Dual, Dual]):
         return tree.subtract(local, server), None
 
     def server_step(self, server: Dual, message: Dual, geometry: AbstractGeometry, fraction: Scalar) -> Dual:
-        """The mean pair."""
         return tree.add(server, message)
 
     def point(self, server: Dual, geometry: AbstractGeometry) -> Tree:
@@ -189,11 +183,9 @@ class SynchronousMirrorProx(AbstractMethod[Dual, Dual, Dual]):
         return geometry.primal(server)
 
     def read(self, probe: Tree, geometry: AbstractGeometry) -> Tree:
-        """The half point."""
         return probe
 
     def memory(self, server: Dual) -> None:
-        """Clients remember nothing."""
         return
 
 

@@ -1,12 +1,13 @@
 """Sliding with a lead client: one client solves, the others are surveyed."""
 
 from functools import partial
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import equinox as eqx
 import jax.numpy as jnp
 
 from .. import tree
+from ..accepted import Numbers
 from ..geometry import AbstractGeometry, Dual
 from ..problems import AbstractProblem
 from ..tree import Scalar, Tree
@@ -68,7 +69,7 @@ class LeadSliding(AbstractMethod[Sliding, Leading, Dual]):
         eta = eta if self.eta is None else float(self.eta)
         return {"eta": eta, "eta_c": eta / (1 + eta * beta)}
 
-    def refusal(self, problem: AbstractProblem, clients: int, local_steps: Any) -> str:
+    def refusal(self, problem: AbstractProblem, clients: int, local_steps: Numbers) -> str:
         """Refused unless the lead is one of the clients."""
         return "" if self.lead < clients else f"LeadSliding: lead must be one of {clients} clients, got {self.lead}"
 
@@ -78,7 +79,6 @@ class LeadSliding(AbstractMethod[Sliding, Leading, Dual]):
         return Sliding(geometry.dual(z), z, 0 * dual.tau)
 
     def survey_point(self, server: Sliding, geometry: AbstractGeometry, index: int) -> Tree:
-        """u, then z."""
         return server.u if index == 0 else geometry.primal(server.center)
 
     def surveyed(self, server: Sliding, g: Tree, geometry: AbstractGeometry, index: int) -> Sliding:
@@ -111,9 +111,7 @@ class LeadSliding(AbstractMethod[Sliding, Leading, Dual]):
         return server.u
 
     def read(self, probe: Tree, geometry: AbstractGeometry) -> Tree:
-        """The probe."""
         return probe
 
     def memory(self, server: Sliding) -> None:
-        """Clients remember nothing."""
         return

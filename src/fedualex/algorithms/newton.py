@@ -9,9 +9,11 @@ import numpy as np
 from jaxtyping import Bool
 from numpy.typing import NDArray
 
+from ..accepted import Numbers
 from ..arrays import Array, by_numpy
 from ..bundle import UNKNOWN, Bounds, Flat, KnownFloor, Side, lower_value, upper_value
 from ..certificates.surveys import Surveyed, flat_of
+from ..geometry import AbstractGeometry
 from ..model_problem import Blocks, blocks_of, has_model, solve_model
 from ..problems import AbstractProblem
 from ..problems.curvature import kink_of
@@ -131,7 +133,7 @@ class FeDualNewton(Method[NewtonServer]):
     needs_everybody: ClassVar[bool] = True
     patience: ClassVar[int] = 40
 
-    def refusal(self, problem: AbstractProblem, clients: int, local_steps: Any) -> str:
+    def refusal(self, problem: AbstractProblem, clients: int, local_steps: Numbers) -> str:
         """Refused unless certificates exist and every regularizer declares its model form."""
         if reason := problem.why_uncertifiable():
             return f"FeDualNewton works with certificates, and there is none here: {reason}"
@@ -202,7 +204,7 @@ class FeDualNewton(Method[NewtonServer]):
         guard = self._slide.tell(facts, server.guard, [survey])
         return server._replace(guard=guard, bounds=_choose_better(server.bounds, _with_starts(guard.bounds)))
 
-    def point(self, server: NewtonServer, geometry: Any) -> Saddle:
+    def point(self, server: NewtonServer, geometry: AbstractGeometry) -> Saddle:
         """The model's solution, which is surveyed next."""
         return server.at
 

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from .. import tree
-from ..accepted import Number
+from ..accepted import Number, Numbers
 from ..geometry import AbstractGeometry, Dual
 from ..problems import AbstractProblem
 from ..tree import Saddle, Scalar, Tree
@@ -23,15 +23,12 @@ class AbstractSequential(AbstractMethod[State, State, State], Generic[State]):
     one_machine: ClassVar[bool] = True
 
     def local_init(self, server: State, memory: None) -> State:
-        """The state."""
         return server
 
     def local_final(self, local: State, server: State, memory: None) -> tuple[State, None]:
-        """The new state."""
         return local, None
 
     def server_step(self, server: State, message: State, geometry: AbstractGeometry, fraction: Scalar) -> State:
-        """The new state."""
         return message
 
     def read(self, probe: Tree, geometry: AbstractGeometry) -> Tree:
@@ -39,14 +36,13 @@ class AbstractSequential(AbstractMethod[State, State, State], Generic[State]):
         return probe
 
     def memory(self, server: State) -> None:
-        """Clients remember nothing."""
         return
 
 
 class AbstractGameMethod(AbstractSequential[State], Generic[State]):
     """For bilinear games in Euclidean geometry on one machine."""
 
-    def refusal(self, problem: AbstractProblem, clients: int, local_steps: Any) -> str:
+    def refusal(self, problem: AbstractProblem, clients: int, local_steps: Numbers) -> str:
         """Refused unless there is a matrix A, and proximal steps act on each block alone."""
         parts = (problem.geometry.parts.x, problem.geometry.parts.y)
         if not problem.bilinear or not all(part.power == 2 for part in parts):
@@ -134,7 +130,6 @@ class BacktrackingCoMP(AbstractSequential[PrimalTry]):
         return following, half, jnp.where(accepted, eta, 0)
 
     def point(self, server: PrimalTry, geometry: AbstractGeometry) -> Tree:
-        """The point."""
         return server.z
 
 
@@ -180,7 +175,6 @@ class ChambollePock(AbstractGameMethod[Saddle]):
         return {"tau_x": x, "tau_y": y}
 
     def start(self, dual: Dual, geometry: AbstractGeometry) -> Saddle:
-        """The primal point."""
         return geometry.primal(dual)
 
     def local_step(self, local: Saddle, oracle: Oracle, geometry: AbstractGeometry) -> tuple[Saddle, Saddle, Scalar]:
@@ -194,7 +188,6 @@ class ChambollePock(AbstractGameMethod[Saddle]):
         return Saddle(x, y), Saddle(x, y), 1.0
 
     def point(self, server: Saddle, geometry: AbstractGeometry) -> Saddle:
-        """The pair."""
         return server
 
 
@@ -266,7 +259,6 @@ class OptimisticMirrorDescent(AbstractSequential[Past]):
         return Past(z, g, 0 * local.first), z, self.eta
 
     def point(self, server: Past, geometry: AbstractGeometry) -> Tree:
-        """The point."""
         return server.z
 
 

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .. import tree
-from ..accepted import Number
+from ..accepted import Number, Numbers
 from ..geometry import AbstractGeometry, Dual
 from ..problems import AbstractProblem
 from ..tree import Saddle, Scalar, Tree
@@ -34,7 +34,6 @@ class AbstractPrimalMethod(AbstractMethod[Primal, Primal, Primal]):
         return Primal(geometry.primal(dual), dual.tau)
 
     def local_init(self, server: Primal, memory: None) -> Primal:
-        """The server's point."""
         return server
 
     def local_final(self, local: Primal, server: Primal, memory: None) -> tuple[Primal, None]:
@@ -42,7 +41,6 @@ class AbstractPrimalMethod(AbstractMethod[Primal, Primal, Primal]):
         return tree.subtract(local, server), None
 
     def point(self, server: Primal, geometry: AbstractGeometry) -> Tree:
-        """The point."""
         return server.z
 
     def read(self, probe: Tree, geometry: AbstractGeometry) -> Tree:
@@ -50,7 +48,6 @@ class AbstractPrimalMethod(AbstractMethod[Primal, Primal, Primal]):
         return probe
 
     def memory(self, server: Primal) -> None:
-        """Clients remember nothing."""
         return
 
 
@@ -279,7 +276,7 @@ class ScaffoldSMemory(AbstractMethod[Controlled, Controlled, Controlled]):
     eta_c: StepSize = step("eta_c")
     eta_s: StepSize = step("eta_s", 1.0)
 
-    def refusal(self, problem: AbstractProblem, clients: int, local_steps: Any) -> str:
+    def refusal(self, problem: AbstractProblem, clients: int, local_steps: Numbers) -> str:
         """Refused unless all clients take equally many steps: its control variates divide by their number."""
         if np.min(local_steps) == np.max(local_steps):
             return ""
@@ -325,9 +322,7 @@ class ScaffoldSMemory(AbstractMethod[Controlled, Controlled, Controlled]):
         return Controlled(Primal(geometry.project(moved.z), moved.elapsed), control)
 
     def point(self, server: Controlled, geometry: AbstractGeometry) -> Tree:
-        """The point."""
         return server.primal.z
 
     def read(self, probe: Tree, geometry: AbstractGeometry) -> Tree:
-        """The probe."""
         return probe

@@ -1,6 +1,6 @@
 """Methods that others proposed for the same problems: worst-client weights, and clients that differ."""
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import equinox as eqx
 import jax
@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .. import tree
-from ..accepted import Number
+from ..accepted import Number, Numbers
 from ..certificates.surveys import Surveyed
 from ..geometry import AbstractGeometry, Dual
 from ..model_problem import solve_model
@@ -52,7 +52,6 @@ class DRFA(AbstractMethod[Snapshot, Snapshot, Snapshot]):
         return Snapshot(z, dual.tau, tree.scale(0.0, z.y))
 
     def local_init(self, server: Snapshot, memory: None) -> Snapshot:
-        """The server's point."""
         return server
 
     def local_step(self, local: Snapshot, oracle: Oracle, geometry: AbstractGeometry) -> tuple[Snapshot, Tree, Scalar]:
@@ -64,7 +63,6 @@ class DRFA(AbstractMethod[Snapshot, Snapshot, Snapshot]):
         return moved, local.z, 1.0
 
     def local_final(self, local: Snapshot, server: Snapshot, memory: None) -> tuple[Snapshot, None]:
-        """The increments."""
         return tree.subtract(local, server), None
 
     def server_step(
@@ -78,15 +76,12 @@ class DRFA(AbstractMethod[Snapshot, Snapshot, Snapshot]):
         return Snapshot(z, server.elapsed + self.eta_s * message.elapsed, server.ascent)
 
     def point(self, server: Snapshot, geometry: AbstractGeometry) -> Tree:
-        """The point."""
         return server.z
 
     def read(self, probe: Tree, geometry: AbstractGeometry) -> Tree:
-        """The probe."""
         return probe
 
     def memory(self, server: Snapshot) -> None:
-        """Clients remember nothing."""
         return
 
 
@@ -159,7 +154,6 @@ class ScaffPD(AbstractMethod[Extrapolated, Bent, Bent]):
         return Extrapolated(Saddle(server.z.x, geometry.primal(ascended).y), g.y, 0 * server.first)
 
     def local_init(self, server: Extrapolated, memory: None) -> Bent:
-        """x."""
         return Bent(server.z, server.z.x, jnp.zeros_like(server.first))
 
     def local_step(self, local: Bent, oracle: Oracle, geometry: AbstractGeometry) -> tuple[Bent, Tree, Scalar]:
@@ -182,15 +176,12 @@ class ScaffPD(AbstractMethod[Extrapolated, Bent, Bent]):
         return Extrapolated(Saddle(geometry.primal(moved).x, server.z.y), server.before, server.first)
 
     def point(self, server: Extrapolated, geometry: AbstractGeometry) -> Tree:
-        """The point."""
         return server.z
 
     def read(self, probe: Tree, geometry: AbstractGeometry) -> Tree:
-        """The probe."""
         return probe
 
     def memory(self, server: Extrapolated) -> None:
-        """Clients remember nothing."""
         return
 
 
@@ -241,7 +232,7 @@ class SDANE(AbstractMethod[Centered, Answer, Reply]):
         eta = eta if self.eta is None else float(self.eta)
         return {"eta": eta, "eta_c": eta / (1 + eta * beta)}
 
-    def refusal(self, problem: AbstractProblem, clients: int, local_steps: Any) -> str:
+    def refusal(self, problem: AbstractProblem, clients: int, local_steps: Numbers) -> str:
         """Refused where there is something to maximize over, and unless all clients take equally many steps."""
         if any(np.size(leaf) for leaf in jax.tree.leaves(problem.like.y)):
             return f"SDANE is a method for minimization, got a problem with y: {short(problem)}"
@@ -255,7 +246,6 @@ class SDANE(AbstractMethod[Centered, Answer, Reply]):
         return Centered(z, z)
 
     def survey_point(self, server: Centered, geometry: AbstractGeometry, index: int) -> Tree:
-        """v."""
         return server.center
 
     def local_init(self, server: Centered, memory: None) -> Answer:
@@ -280,15 +270,12 @@ class SDANE(AbstractMethod[Centered, Answer, Reply]):
         return Centered(center, geometry.project(tree.add(server.x, message.x)))
 
     def point(self, server: Centered, geometry: AbstractGeometry) -> Tree:
-        """x."""
         return server.x
 
     def read(self, probe: Tree, geometry: AbstractGeometry) -> Tree:
-        """The probe."""
         return probe
 
     def memory(self, server: Centered) -> None:
-        """Clients remember nothing."""
         return
 
 
@@ -317,7 +304,7 @@ class ProxNewton(Method[Saddle]):
     asks_curvature: ClassVar[bool] = True
     needs_everybody: ClassVar[bool] = True
 
-    def refusal(self, problem: AbstractProblem, clients: int, local_steps: Any) -> str:
+    def refusal(self, problem: AbstractProblem, clients: int, local_steps: Numbers) -> str:
         """Refused where clients have no second derivatives."""
         why = why_no_curvature(problem, of_all=True)
         return f"ProxNewton needs second derivatives of all variables: {why}" if why else ""
@@ -332,7 +319,6 @@ class ProxNewton(Method[Saddle]):
         return Survey((server,), (True,))
 
     def tell(self, facts: Facts, server: Saddle, answer: list[Surveyed] | Stepped) -> Saddle:
-        """The model's solution."""
         assert isinstance(answer, list)
         (seen,) = answer
         assert seen.curvature is not None
@@ -340,5 +326,4 @@ class ProxNewton(Method[Saddle]):
         return point_of(facts.flat, model.point)
 
     def point(self, server: Saddle, geometry: AbstractGeometry) -> Tree:
-        """The point."""
         return server

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import tree
+from ..accepted import Numbers
 from ..arrays import Array, by_numpy, xp
 from ..bundle import (
     Bounds,
@@ -363,7 +364,8 @@ def add_cut(
     z, psi, here = flat.map_dual(omega, tau)
 
     def fits(c: Array) -> Array:
-        return flat.map_dual(omega - c * g, tau + c).potential - here + c * height <= 1e-15 * jnp.abs(here)
+        error = flat.map_dual(omega - c * g, tau + c).potential - here + c * height
+        return jnp.less_equal(error, 1e-15 * jnp.abs(here))
 
     def narrow(now: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
         count, low, high = now
@@ -372,7 +374,7 @@ def add_cut(
         good = fits(tried)
         return count + 1, jnp.where(good, tried, low), jnp.where(good, high, tried)
 
-    start = jnp.asarray(0), jnp.zeros(()), jnp.asarray(step)
+    start: tuple[Array, Array, Array] = jnp.asarray(0), jnp.zeros(()), jnp.asarray(step)
     top = jax.lax.while_loop(lambda now: (now[0] <= BISECTIONS) & (now[1] < now[2]), narrow, start)[1]
     cuts = cuts.with_room(cuts.heights - cuts.operators @ z - psi)
     return cuts.add(u, g, jnp.asarray(value, jnp.float64), height, top), top, jnp.sqrt(jnp.vdot(g, g))
@@ -444,7 +446,7 @@ class FeDualSlide(Method[SlideServer]):
     patience: ClassVar[int] = 40
     """Bounds may stand still until a phase ends by age, which is after 10, 20, 40 surveys."""
 
-    def refusal(self, problem: AbstractProblem, clients: int, local_steps: Any) -> str:
+    def refusal(self, problem: AbstractProblem, clients: int, local_steps: Numbers) -> str:
         """Refused unless clients take equally many steps and certificates exist."""
         if np.min(local_steps) != np.max(local_steps):
             return f"FeDualSlide takes the same number of local_steps on all clients, got {short(local_steps)}"

@@ -156,10 +156,10 @@ def print_table(table: Any) -> None:
             console.print(table)
         click.echo("\n".join(line.rstrip() for line in drawn.get().splitlines()))
     else:
-        console.print("\n".join(_listed(table)))
+        console.print("\n".join(_list_rows(table)))
 
 
-def _listed(table: Any) -> Iterator[str]:
+def _list_rows(table: Any) -> Iterator[str]:
     """A table as lines: its title, and of each row the first cell, then the others by name, without empty ones."""
     if table.title:
         yield f"{table.title}\n"

@@ -340,8 +340,8 @@ def run_deployment(folder: Path, as_json: bool) -> None:
     control, settings = engine_of(folder)
     with telling_full_disk(folder):
         before = begin(folder, control, settings, as_json)
-        said = _followed(folder, control, settings, as_json, before)
-    written = _written(folder)
+        said = _read_last_word(folder, control, settings, as_json, before)
+    written = _identify_result(folder)
     if failure_of(layout_of(folder).server) or written is None or (written == before and said != FINISHED):
         raise RuntimeError(_without_result(folder, said))
     _, found = stored_run(folder)
@@ -399,7 +399,7 @@ def begin(folder: Path, control: "Control", settings: Json, as_json: bool) -> tu
 
     server = layout_of(folder).server
     with locked(server / BEGIN):
-        before, (said, ended) = _written(folder), control.state(folder)
+        before, (said, ended) = _identify_result(folder), control.state(folder)
         if not ended and said != UNREACHABLE:
             if not as_json:
                 echo(f"a run of {folder} is live ({said}): joined, not begun again")
@@ -461,7 +461,7 @@ def _check_heals(folder: Path) -> None:
         raise ValueError(f"the server could not go on: {failure_of(layout_of(folder).server)}")
 
 
-def _written(folder: Path) -> tuple[int, int] | None:
+def _identify_result(folder: Path) -> tuple[int, int] | None:
     """Which result there is, the status of a run or a model without penalty: another one is another file."""
     from ..models.store import JSON, MODEL
 
@@ -477,7 +477,7 @@ def _without_result(folder: Path, said: str) -> str:
         return f"the server could not go on: {why}"
     if _has_full_disk(folder):  # so that it could not even say so
         return _full_disk(folder)
-    if said == "finished" and _written(folder) is None:
+    if said == "finished" and _identify_result(folder) is None:
         return (
             f"the run has finished, and its result is on the server's machine: `fedualex deploy fetch {folder} --out "
             "RESULT` gets it"
@@ -489,7 +489,7 @@ def _has_full_disk(folder: Path) -> bool:
     return shutil.disk_usage(layout_of(folder).server).free < LEAST_FREE
 
 
-def _followed(folder: Path, control: "Control", settings: Json, as_json: bool, before: object) -> str:
+def _read_last_word(folder: Path, control: "Control", settings: Json, as_json: bool, before: object) -> str:
     """The engine's last word on the run. One that only the engine or a site's return has ended is sent again."""
     watch, times, newest = Following(folder, control, list(settings["sites"]), as_json), 0, -1
     while True:
@@ -510,7 +510,7 @@ def _followed(folder: Path, control: "Control", settings: Json, as_json: bool, b
             said, again = _judged(folder, control, said, before)
             if not again or times > SENT_AGAIN or sent == STOPPED:
                 return said
-            before = _written(folder)
+            before = _identify_result(folder)
             submit(folder, control, settings)
 
 
@@ -523,7 +523,7 @@ def _judged(folder: Path, control: "Control", said: str, before: object) -> tupl
         _, found = stored_run(folder)
         return control.state(folder)[0], found is None or found["stop"] == INTERRUPTED
     _, found = stored_run(folder)
-    unsaid, new = failure_of(layout_of(folder).server) is None, _written(folder) != before
+    unsaid, new = failure_of(layout_of(folder).server) is None, _identify_result(folder) != before
     if again := said == FAILED and new and unsaid and found is not None and found["stop"] == INTERRUPTED:
         echo("the engine ended the run, as when a site's job process dies: it is sent again", err=True)
     elif again := said in (LOST, FAILED) and not new and unsaid and not _has_full_disk(folder):

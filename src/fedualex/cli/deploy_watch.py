@@ -9,7 +9,6 @@ from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
 
 from ..storage import Json
 from .common import echo, shown
@@ -263,7 +262,7 @@ def metrics(found: Json) -> str:
         "fedualex_certified_gap": found["gap"],
     }
     lines = [text for name, value in values.items() if value is not None for text in (_kind(name), f"{name} {value}")]
-    each: dict[str, dict[str, Any]] = {
+    each: dict[str, Json] = {
         "fedualex_site_complaints_total": {name: site["complaints"] for name, site in found["sites"].items()},
         "fedualex_site_missing": {name: int(site["open"] is not None) for name, site in found["sites"].items()},
         "fedualex_site_last_answer_seconds": {n: site["heard"] for n, site in found["sites"].items() if site["heard"]},

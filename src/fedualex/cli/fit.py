@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -20,6 +20,9 @@ from .common import (
     resumable,
 )
 from .shown import FEW, as_text, description, predictions, show, show_effects, show_measures
+
+if TYPE_CHECKING:
+    from ..models import Model
 
 # What a person can choose about a model of a table, whether the table is here or at several sites.
 
@@ -212,7 +215,7 @@ def predict(
         echo(f"{rows.rows} predictions: {out}")
 
 
-def _survival(path: Path, model: Any, rows: Any, clients: str | None, times: list[str]) -> dict[str, list[Any]]:
+def _survival(path: Path, model: "Model", rows: Any, clients: str | None, times: list[str]) -> dict[str, list[Any]]:
     """For each time the probability of no event up to it."""
     from ..tables.baselines import read_baselines, survival
 
@@ -228,7 +231,7 @@ def _survival(path: Path, model: Any, rows: Any, clients: str | None, times: lis
     return survival(read_baselines(path), model.decision_function(rows), owners, until)
 
 
-def _rows_for(model: Any, table: str, beside: list[str], key: str | None) -> Any:
+def _rows_for(model: "Model", table: str, beside: list[str], key: str | None) -> Any:
     """The table with the columns of a model as they were in training, and with others as the file has them."""
     from ..data.files import read_table
     from ..validation import hint
@@ -244,7 +247,7 @@ def _rows_for(model: Any, table: str, beside: list[str], key: str | None) -> Any
     return rows
 
 
-def _unseen(model: Any, rows: Any) -> list[str]:
+def _unseen(model: "Model", rows: Any) -> list[str]:
     """What a table has that training had not, in sentences."""
     said = []
     for name, unseen in model.unseen(rows).items():
@@ -253,7 +256,7 @@ def _unseen(model: Any, rows: Any) -> list[str]:
     return said
 
 
-def _holes(model: Any, rows: Any, dropped: int) -> list[str]:
+def _holes(model: "Model", rows: Any, dropped: int) -> list[str]:
     """What was done with the rows of a table that miss values, in a sentence; none if no row does."""
     if dropped:
         return [f"rows with missing values are left out, as they were in training: {dropped}"]
@@ -262,7 +265,7 @@ def _holes(model: Any, rows: Any, dropped: int) -> list[str]:
     return [f"missing values count as the mean of training: {shown}"] if gone else []
 
 
-def _beyond(model: Any, rows: Any) -> list[str]:
+def _beyond(model: "Model", rows: Any) -> list[str]:
     """Where effects are straight lines beyond what they were fitted to bend in, in sentences."""
     return [
         f"{name} is below {low:.4g} or above {high:.4g}, its outer knots, in {count} of {rows.rows} rows: its effect "

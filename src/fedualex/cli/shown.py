@@ -4,12 +4,15 @@ import csv
 import io
 import json
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from ..display import apart, determined, rounded_up
 from ..storage import Json
 from .common import in_one_line, print_paragraph, print_table
+
+if TYPE_CHECKING:
+    from ..models import Model
 
 POSITIVES = "positives"
 """The measure that is the share of the second class, whose name people see instead."""
@@ -18,7 +21,7 @@ FEW = 20
 """Effects, coefficients and clients that a fit shows; `explain` shows all."""
 
 
-def predictions(model: Any, table: Any) -> dict[str, list[Any]]:
+def predictions(model: "Model", table: Any) -> dict[str, list[Any]]:
     """The columns of the file that `predict` writes."""
     scores = model.decision_function(table)
     if model.several:
@@ -40,7 +43,7 @@ def as_text(columns: dict[str, list[Any]], as_json: bool) -> str:
     return text.getvalue()
 
 
-def description(model: Any) -> Json:
+def description(model: "Model") -> Json:
     """A model as JSON."""
     return {
         "target": model.target,
@@ -55,7 +58,7 @@ def description(model: Any) -> Json:
     }
 
 
-def show(model: Any, most: int | None) -> None:
+def show(model: "Model", most: int | None) -> None:
     """A model for people. most: rows of a table; None is all of them, with the coefficients of the model itself."""
     training = model.training
     print_paragraph(_answer(model))
@@ -77,7 +80,7 @@ def show(model: Any, most: int | None) -> None:
     _show_how(training, model.certificate.get("tol"))
 
 
-def _answer(model: Any) -> str:
+def _answer(model: "Model") -> str:
     """What it predicts from what, and how well on held-out rows."""
     from ..models.words import MAIN, first_measure, measure_name, what_it_predicts
 
@@ -92,7 +95,7 @@ def _answer(model: Any) -> str:
     return f"{what_it_predicts(model)} On {held['rows']} rows that were held out, {good}."
 
 
-def _show_how(training: Mapping[str, Any], tol: float | None) -> None:
+def _show_how(training: Json, tol: float | None) -> None:
     """How the model was made: its goal and tolerance, its penalty, and what was done with the columns."""
     from ..tables.goals import GOALS
 
@@ -109,7 +112,7 @@ def _show_how(training: Mapping[str, Any], tol: float | None) -> None:
         print_paragraph(sentence)
 
 
-def claim(model: Any) -> str:
+def claim(model: "Model") -> str:
     """The certificate in words."""
     found, gap, tol = model.certificate, model.certificate.get("gap"), model.certificate.get("tol")
     clients = len(model.training.get("clients", ()))
@@ -129,7 +132,7 @@ def claim(model: Any) -> str:
 # Effects.
 
 
-def show_effects(model: Any, effects: Json, most: int | None = None) -> None:
+def show_effects(model: "Model", effects: Json, most: int | None = None) -> None:
     """The table of effects, the surest first, and what is to be said of it; or why there is none."""
     if (why := effects.get("refused")) is not None:
         print_paragraph(f"{why[:1].upper()}{why[1:].rstrip('.')}.")
@@ -162,7 +165,7 @@ def show_effects(model: Any, effects: Json, most: int | None = None) -> None:
         print_paragraph(sentence)
 
 
-def _outcome(model: Any) -> str:
+def _outcome(model: "Model") -> str:
     """What effects are on: of two classes the second, whose odds or probability they raise."""
     labels = model.classes.tolist()
     if model.answers.reading.timed:
@@ -173,7 +176,7 @@ def _outcome(model: Any) -> str:
 # Measures.
 
 
-def show_measures(model: Any, measures: Json | None, most: int | None = None, title: str = "") -> None:
+def show_measures(model: "Model", measures: Json | None, most: int | None = None, title: str = "") -> None:
     """Of all rows with intervals and of the client that is worst off, then of each client, then calibration."""
     if measures is None:
         return
@@ -209,7 +212,7 @@ def show_measures(model: Any, measures: Json | None, most: int | None = None, ti
         )
 
 
-def _show_overall(model: Any, measures: Json) -> None:
+def _show_overall(model: "Model", measures: Json) -> None:
     from ..tables.measures import worst_client
 
     overall, clients = measures["overall"], measures["clients"]
@@ -226,7 +229,7 @@ def _show_overall(model: Any, measures: Json) -> None:
     _print_rows(heads, rows)
 
 
-def _measure_title(model: Any, name: str) -> str:
+def _measure_title(model: "Model", name: str) -> str:
     return f"share of {model.classes.tolist()[1]}" if name == POSITIVES else name.replace("/", " / ")  # may be wrapped
 
 
@@ -258,13 +261,13 @@ def _ends(ends: Sequence[float] | None) -> str:
 # Coefficients of the model itself.
 
 
-def _proved_of(model: Any) -> dict[str, Any]:
+def _proved_of(model: "Model") -> Json:
     """What is proved of the distance of each coefficient, per unit, from the best one; empty where nothing is."""
-    found: dict[str, Any] = (model.training.get("effects") or {}).get("coefficients", {})
+    found: Json = (model.training.get("effects") or {}).get("coefficients", {})
     return found if any(told.get("within") is not None or told.get("proved") for told in found.values()) else {}
 
 
-def _own_coefficients(model: Any) -> str:
+def _own_coefficients(model: "Model") -> str:
     """Where the table of effects has them already, how many there are."""
     used, features = sum(c.size > 0 for c in model.coefficients), len(model.encoder.features)
     own = model.training["effects"].get("own_intercepts")
@@ -272,7 +275,7 @@ def _own_coefficients(model: Any) -> str:
     return f"{one}{used} of its {features} coefficients are not 0 (fedualex explain lists them)."
 
 
-def _show_coefficients(model: Any, most: int | None) -> None:
+def _show_coefficients(model: "Model", most: int | None) -> None:
     bent = {model.encoder.features[j] for place in model.encoder.bent.values() for j in range(place.start, place.stop)}
     used = [c for c in model.coefficients if c.size > 0 and c.feature not in bent]
     several, proved = model.weights.ndim > 1, _proved_of(model)
@@ -304,7 +307,7 @@ def _show_coefficients(model: Any, most: int | None) -> None:
         _show_curve(model, name)
 
 
-def _show_curve(model: Any, name: str) -> None:
+def _show_curve(model: "Model", name: str) -> None:
     """What a column that bends adds, at its knots; where the penalty left nothing of it, that."""
     found = _curve_at_knots(model, name)
     words = apart(found["knots"])
@@ -320,7 +323,7 @@ def _show_curve(model: Any, name: str) -> None:
     )
 
 
-def _curve_at_knots(model: Any, name: str) -> dict[str, Any]:
+def _curve_at_knots(model: "Model", name: str) -> Json:
     """What a column that bends adds to the answer at its knots, against the middle one."""
     knots = model.encoder.knots(name)
     return {
@@ -335,13 +338,13 @@ def _each(adds: Any) -> str:
     return ", ".join(f"{value:+.4g}" for value in (adds if isinstance(adds, list) else [adds]))
 
 
-def _within(told: dict[str, Any]) -> float:
+def _within(told: Json) -> float:
     """The bound that is proved of a coefficient, infinite if none is."""
     bound = told.get("within")
     return math.inf if bound is None else float(bound)
 
 
-def _show_zeros(zeros: list[str], proved: dict[str, Any]) -> None:
+def _show_zeros(zeros: list[str], proved: Json) -> None:
     """Which coefficients are 0 in the best model too."""
     known = [name for name in zeros if proved.get(name, {}).get("proved") == "zero"]
     if known:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..arrays import Values
 from ..validation import hint, missing, plain_array, refuse_masked, short
 
 # Packages that only some sources of data need.
@@ -34,7 +35,7 @@ class Table(Mapping[str, NDArray[Any]]):
     source: where the table came from, for messages and manifests.
     """
 
-    columns: dict[str, NDArray[Any]]
+    columns: Mapping[str, NDArray[Any]]
     source: str
     dropped: int = 0
     """How many rows were left out of it because a value is missing."""
@@ -74,7 +75,7 @@ class Table(Mapping[str, NDArray[Any]]):
         """SHA-256 of names and values."""
         return checksum(*(item for name, column in self.columns.items() for item in (np.array(name), column)))
 
-    def pick(self, names: str | Sequence[str]) -> NDArray[Any]:
+    def pick(self, names: str | Sequence[str]) -> Values:
         """The column of this name; of several names the matrix with such columns, in their order."""
         return self[names] if isinstance(names, str) else np.stack([self[name] for name in names], axis=1)
 
@@ -102,7 +103,7 @@ def checksum(*arrays: object) -> str:
     return digest.hexdigest()
 
 
-def from_values(values: list[Any]) -> NDArray[Any]:
+def from_values(values: list[Any]) -> Values:
     """A column of numbers if all values are numbers or missing, and text otherwise.
 
     Integers remain what they are if none is missing: as float64, two ids above 2^53 may be one.
@@ -128,7 +129,7 @@ def plain_table(table: Mapping[str, Any], codes: Collection[str] = ()) -> Table:
     return Table({name: plain_column(name, column, name in codes) for name, column in table.items()}, "the table")
 
 
-def plain_column(name: str, values: object, code: bool = False) -> NDArray[Any]:
+def plain_column(name: str, values: object, code: bool = False) -> Values:
     """A column as numbers with nan or as text with "" where a value is missing.
 
     code: whether its numbers are codes of categories, which are text; 3, 3.0 and "3.0" are one code.
@@ -148,7 +149,7 @@ def code_of(value: object) -> str:
     return str(int(value)) if re.fullmatch(r"[+-]?\d+", value) else _text_of(float(value))
 
 
-def holes(column: NDArray[Any]) -> NDArray[np.bool_]:
+def holes(column: Values) -> NDArray[np.bool_]:
     """Where a plain column holds nothing."""
     return np.asarray(column == "" if is_text(column) else column != column)
 
@@ -202,7 +203,7 @@ def refuse_odd_cells(table: Mapping[str, Any], codes: Collection[str]) -> None:
             raise CellError(odd[0], said, rest, name)
 
 
-def _shown(column: NDArray[Any], row: int) -> str:
+def _shown(column: Values, row: int) -> str:
     return short(str(column[row]))
 
 
@@ -224,12 +225,12 @@ def _owned(label: str, owners: Mapping[str, Collection[object]] | None) -> str:
     return f" ({', '.join(having[:3])}{', ...' if len(having) > 3 else ''})" if having else ""
 
 
-def is_text(column: NDArray[Any]) -> bool:
+def is_text(column: Values) -> bool:
     """Whether a plain column is one of text."""
     return column.dtype.kind == "U"
 
 
-def column_of_kind(name: str, column: NDArray[Any], text: bool) -> NDArray[Any]:
+def column_of_kind(name: str, column: Values, text: bool) -> NDArray[Any]:
     """A plain column as text or as numbers, as it was when it was fitted.
 
     Numbers can be text, as where all codes of a table happen to be numbers: whole ones are written without a point.

@@ -6,6 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..arrays import Reals
+
 EDGES = 0.1 * np.sinh(0.2 * np.arange(-24, 25))
 """Between the bins of a histogram, in deviations from the mean: narrow near it, where long tails leave most rows, and a
 fifth of a deviation wide at one deviation. The first and the last bin are open."""
@@ -19,7 +21,7 @@ QUANTILES = {3: (0.1, 0.5, 0.9), 4: (0.05, 0.35, 0.65, 0.95), 5: (0.05, 0.275, 0
 """Where knots are, as Harrell has them: as many as there are bins with rows, up to five."""
 
 
-def histogram(deviations: NDArray[Any], weight: Any = None, fewest: int = FEWEST_IN_BIN) -> NDArray[np.float64]:
+def histogram(deviations: Reals, weight: Any = None, fewest: int = FEWEST_IN_BIN) -> NDArray[np.float64]:
     """How many rows a client has in each bin, by their weights if they have some; nan is in none.
 
     deviations: the values, in deviations from the mean of all clients. fewest: rows of neighboring bins that are told
@@ -62,12 +64,12 @@ class Curve:
         """How many columns it has."""
         return len(self.knots) - 2
 
-    def values(self, deviations: NDArray[Any]) -> NDArray[np.float64]:
+    def values(self, deviations: Reals) -> NDArray[np.float64]:
         """One column for each of `size`."""
         return np.asarray(_line_and_cubes(deviations, np.array(self.knots)) @ np.array(self.mix))
 
 
-def curve_of(counts: NDArray[Any], values: float, name: str) -> Curve:
+def curve_of(counts: Reals, values: float, name: str) -> Curve:
     """The curve of a column from the histograms of all clients, added up.
 
     values: how many different ones some client has, counted up to FEWEST_VALUES.
@@ -79,7 +81,7 @@ def curve_of(counts: NDArray[Any], values: float, name: str) -> Curve:
             f"smooth: the column {name!r} must have {FEWEST_VALUES} different values at some client and rows enough "
             f"for {min(QUANTILES)} bins of {FEWEST_IN_BIN}, got {values:g} values and {number} bins with rows"
         )
-    knots = _quantiles(_limited(share, 1 / number), QUANTILES[number])
+    knots = _quantiles(_limit_shares(share, 1 / number), QUANTILES[number])
     ends = np.concatenate([EDGES[:1], EDGES, EDGES[-1:]])
     middles = (ends[1:] + ends[:-1]) / 2
     columns, root = _line_and_cubes(middles, knots), np.sqrt(share)[:, None]
@@ -91,7 +93,7 @@ def curve_of(counts: NDArray[Any], values: float, name: str) -> Curve:
     return Curve(tuple(knots.tolist()), tuple(map(tuple, mix.tolist())))
 
 
-def _limited(share: NDArray[Any], most: float) -> NDArray[Any]:
+def _limit_shares(share: Reals, most: float) -> Reals:
     """The shares with none above `most`: two knots within one value would make a curve of nothing."""
     found = share
     while found.max() > most * (1 + 1e-12):
@@ -100,7 +102,7 @@ def _limited(share: NDArray[Any], most: float) -> NDArray[Any]:
     return found
 
 
-def _quantiles(share: NDArray[Any], wanted: tuple[float, ...]) -> NDArray[np.float64]:
+def _quantiles(share: Reals, wanted: tuple[float, ...]) -> NDArray[np.float64]:
     """Rows are spread evenly within a bin; an open one is as wide as its neighbor."""
     ends = np.concatenate([[2 * EDGES[0] - EDGES[1]], EDGES, [2 * EDGES[-1] - EDGES[-2]]])
     below = np.concatenate([[0.0], np.cumsum(share)])
@@ -108,7 +110,7 @@ def _quantiles(share: NDArray[Any], wanted: tuple[float, ...]) -> NDArray[np.flo
     return np.asarray(ends[place] + (np.array(wanted) - below[place]) / share[place] * (ends[place + 1] - ends[place]))
 
 
-def _line_and_cubes(deviations: NDArray[Any], knots: NDArray[Any]) -> NDArray[np.float64]:
+def _line_and_cubes(deviations: Reals, knots: Reals) -> NDArray[np.float64]:
     """1, the value, and for each knot but the last two its cube, less what is not straight beyond the last knot.
 
     Beyond the outer knots it is continued by its slope there: cubes of far values would cancel.

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from ..arrays import Reals
 from ..summaries import Known, Summary
 from .columns import Table, column_of_kind
 from .encoder import COUNTS, Coding, known_levels, known_numbers
@@ -38,7 +39,7 @@ DOUBTS = ("wider", "narrower", "higher", "lower", "words")
 NOTES = ("missing", "constant", "far")
 """What may well be so, and is only said."""
 
-Vector = NDArray[np.float64]
+Vector = Reals
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..accepted import Columns
+from ..arrays import Reals, Values
 from ..summaries import Known, Summary, merged
 from ..validation import (
     encode_labels,
@@ -106,7 +107,7 @@ def summarize_columns(table: Table, weight: Any = None) -> Summary:
         sums={
             "count": own.count,
             "total": own.total,
-            "empty": _counted(np.stack([holes(column) for column in columns], axis=1), weight),
+            "empty": _count_rows(np.stack([holes(column) for column in columns], axis=1), weight),
             "texts": np.array([len(values) for values in told]),
             "distinct": np.array([len(np.unique(values)) for values in told]),
             "dates": np.array([sum(DATE.fullmatch(value) is not None for value in values) for values in told]),
@@ -117,37 +118,37 @@ def summarize_columns(table: Table, weight: Any = None) -> Summary:
     )
 
 
-def _counted(flags: NDArray[np.bool_], weight: Any) -> NDArray[Any]:
+def _count_rows(flags: NDArray[np.bool_], weight: Any) -> Reals:
     """In how many rows each of these is so, by the weights of rows if they have some."""
     return np.asarray(flags.sum(axis=0) if weight is None else weight @ flags)
 
 
-def summarize_categories(table: Table, known: Known, coding: Coding) -> dict[str, NDArray[Any]]:
+def summarize_categories(table: Table, known: Known, coding: Coding) -> dict[str, Reals]:
     """The texts of a client's columns that hold categories."""
     columns = {name: column_of_kind(name, table[name], text=True) for name in known_categories(known, coding)}
     return {CATEGORIES + name: np.unique(column[column != ""]) for name, column in columns.items()}
 
 
-def summarize_counts(table: Table, known: Sequence[Known], coding: Coding, weight: object) -> dict[str, NDArray[Any]]:
+def summarize_counts(table: Table, known: Sequence[Known], coding: Coding, weight: object) -> dict[str, Reals]:
     """In how many rows of a client each category is, and two columns with holes are not missing together."""
     found = {}
     for name, levels in known_levels(known, coding).items():
         column = column_of_kind(name, table[name], text=True)
-        found[COUNTS + name] = _counted(column[:, None] == np.array(levels, str)[None, :], weight)
+        found[COUNTS + name] = _count_rows(column[:, None] == np.array(levels, str)[None, :], weight)
     if coding.missing == INDICATOR:
         names = known_holes(known, coding)
         gone = np.array([holes(table[name]) for name in names], bool).reshape(len(names), table.rows).T
-        apart = [_counted(gone ^ gone[:, [i]], weight) for i in range(len(names))]
+        apart = [_count_rows(gone ^ gone[:, [i]], weight) for i in range(len(names))]
         found[APART] = np.array(apart, float).reshape(len(names), len(names))
     return found
 
 
 def summarize_histograms(
     table: Table, known: Sequence[Known], coding: Coding, weight: object, fewest: int
-) -> tuple[dict[str, NDArray[Any]], dict[str, NDArray[Any]]]:
+) -> tuple[dict[str, Reals], dict[str, Reals]]:
     """Histograms of a client's columns that may bend, and how many different values each has, up to FEWEST_VALUES."""
     moments = _known_standardizer(known, known_numbers(known)) if coding.smooth else None
-    bins, values = {}, {}
+    bins, values = dict[str, Reals](), dict[str, Reals]()
     for name in coding.smooth:
         if moments is None or name not in known_numbers(known):
             raise ValueError(f"smooth: the column {name!r} must hold numbers")
@@ -194,7 +195,7 @@ def known_indicators(known: Sequence[Known], coding: Coding) -> tuple[tuple[str,
     return tuple(tuple(names[i] for i in group) for group in groups)
 
 
-def known_reference(name: str, levels: tuple[str, ...], counts: NDArray[Any], coding: Coding) -> str:
+def known_reference(name: str, levels: tuple[str, ...], counts: Reals, coding: Coding) -> str:
     """The category that the others of a column are compared with: the most frequent, if none is chosen."""
     chosen = coding.reference.get(name)
     if chosen is None:
@@ -288,7 +289,7 @@ class Encoder:
     @classmethod
     def fit(
         cls,
-        table: Mapping[str, NDArray[Any]],
+        table: Mapping[str, Values],
         clients: object = None,
         sample_weight: object = None,
         coding: Coding = PLAIN,
@@ -312,7 +313,7 @@ class Encoder:
     @classmethod
     def summarize(
         cls,
-        table: Mapping[str, NDArray[Any]],
+        table: Mapping[str, Values],
         known: Sequence[Known],
         weight: object = None,
         coding: Coding = PLAIN,
@@ -427,7 +428,7 @@ class Encoder:
             row[0, : len(self.numbers)] = -scale.mean / np.where(scale.deviation > 0, scale.deviation, np.inf)
         return self._with_curves_and_products(row, {name: np.zeros(1, bool) for name in self.curves})[0]
 
-    def curve_at(self, name: str, values: NDArray[Any]) -> NDArray[np.float64]:
+    def curve_at(self, name: str, values: Values) -> NDArray[np.float64]:
         """Rows whose column of this name, which bends, has these values, less a row that has its middle knot."""
         assert self.standardizer is not None
         knots, at = self.knots(name), self.numbers.index(name)
@@ -470,14 +471,14 @@ class Encoder:
         """The columns of categories, each with its categories but the reference."""
         return [(name, c) for name, levels in self.categories.items() for c in levels if c != self.references[name]]
 
-    def transform(self, table: Columns) -> NDArray[Any]:
+    def transform(self, table: Columns) -> Reals:
         """The matrix of a table with the columns that were fitted; it may have more."""
         gone = [name for name in (*self.numbers, *self.categories) if name not in table]
         if gone:
             raise ValueError(f"the table must have the column {gone[0]!r}, which was there when it was fitted")
         kinds = dict.fromkeys(self.numbers, False) | dict.fromkeys(self.categories, True)
         whole = Table({name: self.column(table, name, text) for name, text in kinds.items()}, "the table")
-        blocks: list[NDArray[Any]] = []
+        blocks: list[Reals] = []
         if self.standardizer is not None:
             blocks.append(self.standardizer.transform(_matrix(whole, self.numbers)))
         for name, levels in self.categories.items():
@@ -489,9 +490,7 @@ class Encoder:
         gone_rows = {name: np.isnan(whole[name]) for name in self.curves}
         return self._with_curves_and_products(np.concatenate(blocks, axis=1), gone_rows)
 
-    def _with_curves_and_products(
-        self, rows: NDArray[Any], gone: Mapping[str, NDArray[np.bool_]]
-    ) -> NDArray[np.float64]:
+    def _with_curves_and_products(self, rows: Reals, gone: Mapping[str, NDArray[np.bool_]]) -> NDArray[np.float64]:
         """The whole matrix from the columns before them. gone: where a column that bends is missing."""
         bent = [
             np.where(gone[name][:, None], 0.0, curve.values(rows[:, self.numbers.index(name)]))
@@ -533,5 +532,5 @@ def known_numbers(known: Sequence[Known]) -> tuple[str, ...]:
     return tuple(name for name, text in known_kinds(known[0]).items() if not text)
 
 
-def _matrix(table: Table, names: tuple[str, ...]) -> NDArray[Any]:
+def _matrix(table: Table, names: tuple[str, ...]) -> Reals:
     return np.stack([column_of_kind(name, table[name], text=False) for name in names], axis=1)

@@ -7,11 +7,10 @@ from collections import Counter
 from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ..arrays import Reals, Values
 from ..storage import read_arrays
 from ..validation import one_of, short
 from .columns import Table, from_values, required
@@ -64,7 +63,7 @@ def read_csv(
     return Table({name: _column([row[i] for row in rows], kinds[i]) for i, name in enumerate(names)}, str(path))
 
 
-def read_npz(path: str | Path) -> dict[str, NDArray[Any]]:
+def read_npz(path: str | Path) -> dict[str, Values]:
     """The arrays of an .npz file; pickled objects are refused.
 
     path: the file.
@@ -83,7 +82,7 @@ def read_npz_table(path: str | Path) -> Table:
     path: the file.
     Returns: a `Table`.
     """
-    columns: dict[str, NDArray[Any]] = {}
+    columns: dict[str, Values] = {}
     for name, array in read_npz(path).items():
         if array.ndim not in (1, 2):
             raise ValueError(f"{path}: the array {name!r} must be a column or a matrix, got shape {array.shape}")
@@ -112,7 +111,7 @@ def _check_path(path: object) -> None:
         raise TypeError(f"path must be the path of a file, got {short(path)}")
 
 
-def _column(values: list[str], signs: tuple[str, ...]) -> NDArray[Any]:
+def _column(values: list[str], signs: tuple[str, ...]) -> Values:
     """Numbers with one of these decimal signs, or text."""
     stripped = ["" if value.strip().lower() in MISSING else value.strip() for value in values]
     for sign in signs:
@@ -166,7 +165,7 @@ def read_table(name: str, folder: Path, text: Collection[str] = ()) -> Table:
 BUNDLED = ("breast_cancer", "diabetes", "digits", "wine")
 
 
-def bundled(name: str) -> tuple[NDArray[Any], NDArray[Any]]:
+def bundled(name: str) -> tuple[Reals, Reals]:
     """(X, y) of real data that comes with scikit-learn: breast_cancer, diabetes, digits or wine.
 
     name: one of `fx.data.BUNDLED`.
@@ -205,7 +204,7 @@ def openml(name: str, *, version: int = 1, checksum: str | None = None) -> Table
     categories = found.categories or {}
     columns = {}
     for key, column in zip(found.feature_names, np.asarray(found.data, object).T, strict=True):
-        columns[key] = _decoded(column, categories[key]) if key in categories else from_values(column.tolist())
+        columns[key] = _name_categories(column, categories[key]) if key in categories else from_values(column.tolist())
     if found.target is not None:  # a data set may have no default target
         targets = np.asarray(found.target, object).reshape(len(found.data), -1).T
         columns |= {key: from_values(values.tolist()) for key, values in zip(found.target_names, targets, strict=True)}
@@ -215,6 +214,6 @@ def openml(name: str, *, version: int = 1, checksum: str | None = None) -> Table
     return table
 
 
-def _decoded(codes: NDArray[Any], names: list[str]) -> NDArray[Any]:
+def _name_categories(codes: Reals, names: list[str]) -> Values:
     """Names of categories from their numbers, which is how scikit-learn hands them out; nan is missing."""
     return np.array(["" if code is None or code != code else str(names[int(code)]) for code in codes])

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..accepted import Numbers
+from ..arrays import Reals
 from ..summaries import Known, Summary, merged
 from ..validation import (
     encode_labels,
@@ -33,14 +33,14 @@ class Sums:
     count, total: one number each for every column.
     """
 
-    count: NDArray[Any]
-    total: NDArray[Any]
+    count: Reals
+    total: Reals
 
     def __add__(self, other: "Sums") -> "Sums":
         return Sums(self.count + other.count, self.total + other.total)
 
     @property
-    def mean(self) -> NDArray[Any]:
+    def mean(self) -> Reals:
         """The mean of each column; 0 where no value is there."""
         return np.where(self.count > 0, self.total / np.where(self.count > 0, self.count, 1), 0.0)
 
@@ -56,18 +56,19 @@ def sums(X: Numbers, center: Numbers | None = None, weight: Numbers | None = Non
     rows = _moment_matrix(X)
     there = ~np.isnan(rows)
     with np.errstate(over="ignore", invalid="ignore"):  # what is too large is refused where it is known which column
-        values = np.where(there, rows if center is None else (rows - _center(center, rows.shape[1])) ** 2, 0.0)
+        values = np.where(there, rows if center is None else np.square(rows - _center(center, rows.shape[1])), 0.0)
         if weight is None:
             return Sums(there.sum(axis=0), values.sum(axis=0))
-        return Sums(weight @ there, weight @ values)
+        own: Reals = np.asarray(weight)
+        return Sums(own @ there, own @ values)
 
 
 @dataclass(frozen=True, eq=False)
 class Standardizer:
     """(x - mean) / deviation, column by column. A missing value becomes 0, the mean; a constant column becomes 0."""
 
-    mean: NDArray[Any]
-    deviation: NDArray[Any]
+    mean: Reals
+    deviation: Reals
     """0 for a column that is constant, or that varies by less than LEAST_SPREAD of its size or than the root of the
     smallest number of float64, and for one in which every value is missing."""
 
@@ -104,7 +105,7 @@ class Standardizer:
         deviation = np.sqrt(Sums(known[0]["count"], known[1]["squares"]).mean)
         return cls(mean, np.where(deviation > LEAST_SPREAD * np.abs(mean), deviation, 0.0))
 
-    def transform(self, X: object) -> NDArray[Any]:
+    def transform(self, X: object) -> Reals:
         """Standardized rows, without nan."""
         refuse_sparse("X", X, "a matrix that may be filled, as no mean is left 0")
         rows = _moment_matrix(X)
@@ -132,7 +133,8 @@ def added(parts: Iterable[Sums]) -> Sums:
 
 def _sparse_sums(rows: Any, center: Any, weight: Any) -> Sums:
     """(0 - center)^2 of the entries that are not stored is added once for all of a column."""
-    columns, weight = rows.shape[1], np.ones(rows.shape[0]) if weight is None else weight
+    columns = rows.shape[1]
+    weight = np.ones(rows.shape[0]) if weight is None else weight
     every = np.full(columns, weight.sum())
     if center is None:
         return Sums(every, np.asarray(weight @ rows))
@@ -146,14 +148,14 @@ def _sums(known: Sequence[Known]) -> Sums:
     return Sums(known[0]["count"], known[0]["total"])
 
 
-def _center(center: object, columns: int) -> NDArray[Any]:
-    found: NDArray[Any] = real_array("center", center)
+def _center(center: object, columns: int) -> Reals:
+    found: Reals = real_array("center", center)
     if found.shape not in ((), (columns,)):
         raise ValueError(f"center must be a number, or one for each of {columns} columns, got {short(center)}")
     return found
 
 
-def _moment_matrix(X: object) -> NDArray[Any]:
+def _moment_matrix(X: object) -> Reals:
     refuse_masked("X", X)
     try:
         rows = np.asarray(X, float)

@@ -1,11 +1,10 @@
 """Who holds which row: partitions of n rows among clients, each decided by its arguments and a seed."""
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
 from ..accepted import Column, Number, Numbers, Whole
+from ..arrays import Values
 from ..validation import classes, encode_labels, positive, real_array, rows_of, short, whole_number
 
 Owner = NDArray[np.int64]
@@ -81,7 +80,7 @@ def by_size(rows: Whole, sizes: Numbers, *, seed: Whole = 0) -> Owner:
     return _random(seed).permutation(np.repeat(np.arange(share.size), counts))
 
 
-def held_out_by(labels: NDArray[Any], share: object, classes: bool = True) -> NDArray[np.int64]:
+def held_out_by(labels: Values, share: object, classes: bool = True) -> NDArray[np.int64]:
     """The rows that one client holds out, from its labels alone: the share of its rows, and of each of its classes.
 
     Classes are labels of which each has ten rows on average; of several targets the first decides. What is too small to

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .. import data
+from ..arrays import Reals, Values
 from ..storage import Json
 from ..validation import encode_labels, missing, one_of, real_array, row_weights, rows_of, short
 from .partitions import held_out_by
@@ -36,9 +36,9 @@ PARTITIONS: dict[str, Callable[..., Any]] = {
 class TableRows:
     """The rows of a table as a problem takes them, and what a model needs to meet other rows of such a table."""
 
-    X: NDArray[Any]
-    y: NDArray[Any]
-    clients: NDArray[Any]
+    X: Reals
+    y: Values
+    clients: Values
     encoder: data.Encoder
     """From columns to X."""
     target_scale: data.Standardizer | None
@@ -46,16 +46,16 @@ class TableRows:
     trained: data.Table
     held_out: data.Table | None
     """Columns as they were, the target among them."""
-    owners: tuple[NDArray[Any], NDArray[Any]]
+    owners: tuple[Values, Reals]
     """Whose rows those of `trained` and of `held_out` are, by name."""
     target: str | tuple[str, ...]
     """A column, or several, of which y has one each."""
-    groups: NDArray[Any] | None = None
+    groups: Values | None = None
     """Of each row, where a column says so."""
-    weights: NDArray[Any] | None = None
+    weights: Reals | None = None
     """How much each row counts, where a column says so."""
 
-    def arguments(self, target: str) -> dict[str, NDArray[Any]]:
+    def arguments(self, target: str) -> dict[str, Values]:
         """What a problem of the catalogue is built from. target: "y", or "Y" where it takes several targets."""
         if isinstance(self.target, str) != (target == "y"):
             kind = "one column" if target == "y" else 'a list of columns, such as ["a", "b"],'
@@ -154,7 +154,7 @@ def read(settings: Json, folder: Path) -> data.Table:
     return FILES[given[0]](folder / source)
 
 
-def _clients(table: data.Table, target: tuple[str, ...], kind: str, **arguments: Any) -> tuple[NDArray[Any], list[str]]:
+def _clients(table: data.Table, target: tuple[str, ...], kind: str, **arguments: Any) -> tuple[Values, list[str]]:
     """For each row whose it is, and the column that says so, which is no feature; neither is that of groups.
 
     The clients of such a column keep its values as their names, so that limits can name them.
@@ -171,7 +171,7 @@ def _clients(table: data.Table, target: tuple[str, ...], kind: str, **arguments:
     return PARTITIONS[kind](first, **arguments), []
 
 
-def _held_out(labels: NDArray[Any], clients: NDArray[Any], share: object) -> tuple[NDArray[Any], NDArray[Any]]:
+def _held_out(labels: Values, clients: Values, share: object) -> tuple[Reals, Reals]:
     """Rows to train on and rows to test on: of every client those that it would choose alone."""
     own = rows_of(encode_labels("clients", clients)[1])
     test = np.concatenate([rows[held_out_by(labels[rows], share)] for rows in own])

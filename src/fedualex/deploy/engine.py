@@ -6,12 +6,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
-from numpy.typing import NDArray
-
 from .. import __version__
+from ..arrays import Reals
 from ..runtime.status import Code, Failure
 
-Arrays = dict[str, NDArray[Any]]
+Arrays = dict[str, Reals]
 """Named arrays of plain numbers: all that ever travels."""
 
 

@@ -414,7 +414,7 @@ def keep_values(folder: Path, sha256: str, arrays: Arrays) -> None:
     write_atomically(folder / RELEASED / f"{sha256}.npz", buffer.getvalue())
 
 
-def read_values(folder: Path, sha256: str) -> dict[str, Any] | None:
+def read_values(folder: Path, sha256: str) -> Json | None:
     """What left under this digest, texts as texts; None if it was not kept."""
     file = folder / RELEASED / f"{sha256}.npz"
     if not file.exists():

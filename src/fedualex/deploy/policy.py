@@ -11,8 +11,8 @@ from typing import Any, no_type_check
 
 import jax
 import numpy as np
-from numpy.typing import NDArray
 
+from ..arrays import Reals, Values
 from ..geometry import Dual
 from ..runtime.options import build_options, meanings, one_word_of, option, optional, options
 from ..runtime.status import Code, Failure
@@ -140,13 +140,13 @@ class Release:
     whole_sites: bool = False
     parts: tuple[float, float] | None = None
 
-    def count_numbers(self, arrays: Mapping[str, Any]) -> "Release":
+    def count_numbers(self, arrays: Mapping[str, Values]) -> "Release":
         """The release with the numbers of its answer, or as many as were declared if that is more. Texts are none."""
         count = sum(_count_numbers(np.asarray(array)) for array in arrays.values())
         return replace(self, numbers=max(count, self.numbers or 0))
 
 
-def _count_numbers(array: NDArray[Any]) -> int:
+def _count_numbers(array: Reals) -> int:
     """The entries of an array; of bytes, which are texts, the numbers in them if they are JSON."""
     if array.dtype != np.uint8:
         return array.size

@@ -153,7 +153,8 @@ class Site:
         """The survey of point i; where a loss has no dual cuts, the cut of the survey takes their place."""
         point, start = (jax.tree.map(lambda leaf: np.asarray(leaf)[i], asked[name]) for name in ("points", "starts"))
         begun = bool(asked["begun"][i])
-        curved, columns = bool(asked["curved"][i]), asked["columns"] if asked["columns"].size else None
+        curved = bool(asked["curved"][i])
+        columns = asked["columns"] if asked["columns"].size else None
         survey = self._surveyor.survey(point, curvature=curved, start=start if begun else None, columns=columns)
         if begun and survey.cut is None:
             offset = float(survey.value) - float(tree.dot(survey.operator.x, point.x))
@@ -257,7 +258,7 @@ def declare_round(like: Mapping[str, Tree]) -> Release:
 class _Blind(AbstractOracle):
     """An operator of the right shape."""
 
-    def __call__(self, problem: AbstractProblem, client: Tree, z: Saddle, key: Array) -> Saddle:
+    def __call__(self, problem: AbstractProblem, client: Tree, z: Saddle, key: jax.Array) -> Saddle:
         return z
 
 

@@ -12,11 +12,12 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from numpy.typing import NDArray
 
 from .. import __version__
 from ..algorithms import Method
+from ..arrays import Reals
 from ..compiling import double
+from ..geometry import AbstractGeometry
 from ..problems import AbstractProblem, Minibatch
 from ..runtime import Run, checkpoint as checkpoints, fingerprint
 from ..runtime.clients import Conversation
@@ -82,7 +83,7 @@ class DeploymentOptions(RunOptions, StoppingOptions):
     The fields are the keywords of `fx.deploy.run`, where each of them is explained.
     """
 
-    weights: Sequence[float] | NDArray[Any] | None = option(
+    weights: Sequence[float] | Reals | None = option(
         anything,
         "Weights of the sites in the objective, divided by their sum; all alike if None.",
         default=None,
@@ -320,7 +321,7 @@ class Task:
         setup = build_setup(problem, method, self.options, len(self.sites), chunk=1)
         return eqx.tree_at(lambda s: s.weights, setup, jnp.asarray(self._weights(), setup.weights.dtype))
 
-    def _weights(self) -> NDArray[Any]:
+    def _weights(self) -> Reals:
         given = self.options.weights
         p = np.ones(len(self.sites)) if given is None else real_array("weights", given)
         if p.shape != (len(self.sites),) or np.any(p < 0) or not p.sum() > 0:
@@ -356,7 +357,7 @@ class Task:
         check_choice(options.secure_sums, self.method, count, options.cohort, options.min_replies)
         options.check_together()
 
-    def _memory(self, z: Any, geometry: Any) -> Any:
+    def _memory(self, z: Any, geometry: AbstractGeometry) -> Any:
         steps = self.method.rounds
         return steps.memory(steps.start(geometry.dual(z), geometry))
 

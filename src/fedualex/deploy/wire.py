@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .. import __version__, tree
+from ..arrays import Reals, Values
 from ..display import visible
 from ..runtime.state import Setup
 from ..runtime.status import Code, Failure
@@ -80,7 +81,7 @@ def reply_from_bytes(content: bytes) -> Reply:
     return _decode(Reply, content)
 
 
-def as_plain(name: str, value: Any) -> NDArray[Any]:
+def as_plain(name: str, value: Any) -> Reals:
     """A contiguous array of numbers: objects would need pickle, and bfloat16 would arrive as two raw bytes."""
     array = np.ascontiguousarray(value).reshape(np.shape(value))  # 0-d stays 0-d
     if array.dtype.kind not in NUMBERS:
@@ -230,7 +231,7 @@ def pack(**trees: Tree) -> Arrays:
     return {key: np.asarray(leaf) for name, content in trees.items() for key, leaf in _name_leaves(name, content)}
 
 
-def unpack(arrays: Mapping[str, Any], **likes: Tree) -> dict[str, Tree]:
+def unpack(arrays: Mapping[str, Values], **likes: Tree) -> dict[str, Tree]:
     """The trees of these shapes: exactly their keys, shapes and dtypes, and finite numbers only."""
     expected = {key: leaf for name, like in likes.items() for key, leaf in _name_leaves(name, like)}
     if arrays.keys() != expected.keys():
@@ -390,7 +391,7 @@ def pack_summary(summary: Summary) -> Arrays:
     return _pack({part: getattr(summary, part) for part in PARTS})
 
 
-def unpack_summary(arrays: Mapping[str, Any]) -> Summary:
+def unpack_summary(arrays: Mapping[str, Values]) -> Summary:
     """The summary again; a MessageError if it is none, or holds numbers that are not finite."""
     groups = _unpack(arrays)
     if groups.keys() != set(PARTS):
@@ -403,7 +404,7 @@ def pack_known(known: Sequence[Known]) -> Arrays:
     return _pack({str(number): part for number, part in enumerate(known)})
 
 
-def unpack_known(arrays: Mapping[str, Any]) -> list[Known]:
+def unpack_known(arrays: Mapping[str, Values]) -> list[Known]:
     """The merged summaries again."""
     groups = _unpack(arrays)
     if groups.keys() != {str(number) for number in range(len(groups))}:
@@ -416,7 +417,7 @@ def pack_json(**values: object) -> Arrays:
     return {name: _bytes(value) for name, value in values.items()}
 
 
-def unpack_json(arrays: Mapping[str, Any], *names: str) -> list[Any]:
+def unpack_json(arrays: Mapping[str, Values], *names: str) -> list[Any]:
     """The plain values of these names, which must be all that there are."""
     if arrays.keys() != set(names):
         raise MessageError(f"arrays must be {sorted(names)}, got {sorted(arrays)}")
@@ -433,7 +434,7 @@ def _pack(groups: Mapping[str, Mapping[str, Any]]) -> Arrays:
     return {NAMES: _bytes(names), **packed}
 
 
-def _unpack(arrays: Mapping[str, Any]) -> dict[str, dict[str, NDArray[Any]]]:
+def _unpack(arrays: Mapping[str, Values]) -> dict[str, dict[str, Reals]]:
     if NAMES not in arrays:
         raise MessageError(f"summaries must say how their arrays are called, got {sorted(arrays)}")
     names = _names(_value(NAMES, arrays[NAMES]))
@@ -459,7 +460,7 @@ def _names(value: Any) -> dict[str, list[tuple[str, bool]]]:
     return names
 
 
-def _array(array: object, name: str, text: bool) -> NDArray[Any]:
+def _array(array: object, name: str, text: bool) -> Reals:
     if text:
         return _text(name, _value(name, array))
     if not isinstance(array, np.ndarray) or array.dtype.kind not in "biuf":
@@ -469,7 +470,7 @@ def _array(array: object, name: str, text: bool) -> NDArray[Any]:
     return array
 
 
-def _text(name: str, value: object) -> NDArray[Any]:
+def _text(name: str, value: object) -> Reals:
     if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
         raise MessageError(f"{name!r} must be a list of texts")
     return np.array(value, str)
@@ -499,7 +500,7 @@ Factors = Callable[[str], Mapping[str, float]]
 """For a task, what the arrays of a site are multiplied by before they are added, by the first parts of their names."""
 
 
-def round_factors(setup: Setup, weights: ArrayLike, ids: Sequence[int]) -> dict[str, NDArray[Any]]:
+def round_factors(setup: Setup, weights: ArrayLike, ids: Sequence[int]) -> dict[str, Reals]:
     """What the arrays of each of these sites in a round are multiplied by before they are added, by their names."""
     kind, p = np.dtype(setup.weights.dtype), np.asarray(weights)
     a, steps = (p / p.sum()).astype(kind), np.asarray(setup.steps)[list(ids)].astype(kind)
@@ -508,7 +509,7 @@ def round_factors(setup: Setup, weights: ArrayLike, ids: Sequence[int]) -> dict[
     return factors | dict.fromkeys(("probes", "probe_weights", "shares"), a)
 
 
-def own_factors(setup: Setup, weights: NDArray[np.float64], site: int) -> dict[str, float]:
+def own_factors(setup: Setup, weights: Reals, site: int) -> dict[str, float]:
     """The factors of one site in exchanges that all sites take part in, surveys included."""
     in_rounds = round_factors(setup, weights, range(len(weights)))
     factors = {name: float(each[site]) for name, each in in_rounds.items()}
@@ -530,11 +531,11 @@ class Adder:
         }
         return make_reader(**shapes)
 
-    def total(self, factors: Sequence[float] | NDArray[np.floating[Any]], trees: Sequence[Tree], like: Tree) -> Tree:
+    def total(self, factors: Sequence[float] | Reals, trees: Sequence[Tree], like: Tree) -> Tree:
         """sum_i factor_i tree_i, in the precision of `like`, in the order of the trees."""
         own = np.ones(len(trees)) if self.weighted else factors
 
-        def add(shape: Any, *leaves: Any) -> NDArray[Any]:
+        def add(shape: Any, *leaves: Any) -> Reals:
             total = sum(leaf.dtype.type(f) * leaf for f, leaf in zip(own, leaves, strict=True))
             return np.asarray(total, shape.dtype)
 

@@ -1,11 +1,11 @@
 """Models for the worst mixture of clients or groups."""
 
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from ..accepted import ClassWeight, Column, Folds, Matrix, Number, Numbers, Penalty
 from ..problems import AbstractRecipe, AgnosticRecipe
-from ..problems.families import FAMILIES, family_of
+from ..problems.families import FAMILIES, Family, family_of
 from ..validation import nonnegative, positive
 from .classifiers import ProbabilisticClassifier
 from .effects import EffectsMixin
@@ -71,7 +71,7 @@ class AgnosticRegressor(EffectsMixin, FederatedRegressor):
     l2: Number = 0.0
     kl: Number = 0.0
     _: KW_ONLY
-    loss: Any = "squared"
+    loss: Family | str = "squared"
     delta: Number = 1.0
     prior: Numbers | None = None
     cvar: Number | None = None
@@ -95,5 +95,5 @@ class AgnosticRegressor(EffectsMixin, FederatedRegressor):
         of_classes = tuple(name for name, family in FAMILIES.items() if family().reading.labelled)
         delta, kl = positive("delta", self.delta) / at.unit, nonnegative("kl", self.kl) / at.unit**2
         loss = family_of("loss", self.loss, of_classes, delta=delta)
-        mixture = {"kl": kl, "prior": self.prior, "cvar": self.cvar, "grouped": at.grouped}
-        return AgnosticRecipe(loss, **mixture, **at.penalties(self.l2, self.radius))
+        bounded = at.penalties(self.l2, self.radius)
+        return AgnosticRecipe(loss, kl=kl, prior=self.prior, cvar=self.cvar, grouped=at.grouped, **bounded)

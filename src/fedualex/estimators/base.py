@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import jax
 import numpy as np
@@ -12,7 +12,8 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import validate_data
 
-from ..accepted import Number, Switch, Whole
+from ..accepted import ClassWeight, Column, Number, Numbers, Switch, Whole
+from ..arrays import RealMatrix, Reals, Values
 from ..data import Standardizer
 from ..display import rounded_up
 from ..problems import AbstractProblem, AbstractRecipe, Minibatch, active_bounds, assemble
@@ -27,13 +28,19 @@ from ..validation import issparse, positive, refuse_masked, row_weights, short, 
 from .effects import Fitted, contrast_labels, feature_names, find_optimum
 from .penalties import AUTO, Setting, choose_penalty
 
+if TYPE_CHECKING:
+    from sklearn.utils import Tags
+
+
 # Weights of rows and of classes.
 
 
 ACCEPTED = "None, 'balanced' or a mapping from classes to numbers > 0"
 
 
-def drop_weightless_rows(X: Any, y: Any, sample_weight: Any, **columns: Any) -> tuple[Any, Any, dict[str, Any]]:
+def drop_weightless_rows(
+    X: RealMatrix, y: NDArray[Any], sample_weight: Numbers | None, columns: Mapping[str, Column | None]
+) -> tuple[RealMatrix, NDArray[Any], dict[str, NDArray[Any] | None]]:
     """X, y, and what else is known of each row, without the rows of weight 0, which are as good as absent.
 
     columns: None, or one label for each row.
@@ -47,12 +54,14 @@ def drop_weightless_rows(X: Any, y: Any, sample_weight: Any, **columns: Any) -> 
     return X[there], y[there], {"sample_weight": weight[there], **kept}
 
 
-def by_client(clients: Any, rows: int) -> NDArray[Any]:
+def by_client(clients: Column | None, rows: int) -> NDArray[np.intp]:
     """The order in which the rows of a client lie together, so that nobody needs to copy them again to have them."""
     return np.arange(rows) if clients is None else np.argsort(np.unique(clients, return_inverse=True)[1], kind="stable")
 
 
-def with_class_weight(class_weight: Any, names: NDArray[Any], label: NDArray[Any], weight: Any) -> NDArray[Any] | None:
+def with_class_weight(
+    class_weight: ClassWeight | None, names: Values, label: NDArray[np.int32], weight: Reals | None
+) -> Reals | None:
     """The weight of each row times that of its class; None if neither was given.
 
     class_weight "balanced" is (weight of all rows) / (classes * weight of the class), sums to which each client adds
@@ -94,7 +103,7 @@ class Scale:
         self.mean = moments.mean if intercept and (in_loss or not sparse) else np.zeros_like(moments.mean)
         self.center = self.mean / self.size if intercept and in_loss and sparse else None
 
-    def rows(self, X: Any, order: NDArray[Any]) -> Any:
+    def rows(self, X: RealMatrix, order: NDArray[np.intp]) -> RealMatrix:
         """Rows in the common scale and in this order, sparse if they were."""
         rows = X[order]
         if issparse(X):
@@ -108,7 +117,7 @@ BLOCK = 2**15
 """Numbers of which scores are computed at a time, which stay in the processor's memory."""
 
 
-def linear_scores(X: Any, center: NDArray[Any], weights: NDArray[Any], offset: Any) -> NDArray[Any]:
+def linear_scores(X: RealMatrix, center: Reals, weights: Reals, offset: Reals | float) -> Reals:
     """(X - center) weights^T + offset, weights being (outputs, features).
 
     The order in which the numbers of a row are added depends on how many columns there are and on nothing else: a row
@@ -172,7 +181,7 @@ class AbstractFederated(BaseEstimator):  # type: ignore[misc]
     def __init__(self, tol: Number, max_rounds: Whole, local_steps: Whole, method: Any):
         self.tol, self.max_rounds, self.local_steps, self.method = tol, max_rounds, local_steps, method
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> "Tags":
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
@@ -181,7 +190,7 @@ class AbstractFederated(BaseEstimator):  # type: ignore[misc]
         """The problem without rows, for this penalty and rows in this scale."""
         raise NotImplementedError(f"{type(self).__name__} says by _problem what problem it solves")
 
-    def _assembled(self, parts: Sequence[Rows], clients: Any, at: Setting) -> AbstractProblem:
+    def _assemble(self, parts: Sequence[Rows], clients: Column | None, at: Setting) -> AbstractProblem:
         """The problem of these rows. A penalty that is "auto" is chosen first; sets path_ and, as l1_, its value.
 
         parts: the rows of each client; clients: whose each row was.
@@ -196,7 +205,7 @@ class AbstractFederated(BaseEstimator):  # type: ignore[misc]
         setattr(self, f"{name}_", float(value))
         return problem
 
-    def _keep_model(self, center: NDArray[Any], weights: NDArray[Any], offset: object) -> None:
+    def _keep_model(self, center: Reals, weights: Reals, offset: Reals | float) -> None:
         """Set the model for rows less the center. weights: (outputs, features), or (features,) of one number."""
         self.center_, self.coef_, self.offset_ = center, weights, offset
         self.intercept_ = (np.asarray(offset) - weights @ center)[()]
@@ -204,7 +213,7 @@ class AbstractFederated(BaseEstimator):  # type: ignore[misc]
     def _keep_rows(self, fitted: Fitted) -> None:
         """What an estimator with standard errors keeps of a fit."""
 
-    def _scores(self, X: object) -> NDArray[Any]:
+    def _scores(self, X: object) -> Reals:
         """Of each row, one column for each output."""
         weights = np.atleast_2d(self.coef_)
         if not hasattr(self, "center_"):  # somebody has set a model for rows as they are

@@ -1,7 +1,7 @@
 """Classifiers: sparse logistic models, the best ranking, a limit on errors of one class."""
 
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,10 +11,19 @@ from sklearn.utils import _safe_indexing as rows_of
 from sklearn.utils.validation import check_is_fitted
 
 from ..accepted import ClassWeight, Column, Folds, Matrix, Number, Penalty, Switch
+from ..arrays import RealMatrix, Reals, Values
 from ..display import rounded_up
 from ..inference.rates import Threshold, a_share, order_statistic, threshold
-from ..problems import AbstractProblem, AbstractRecipe, AucRecipe, ConstrainedRecipe, SparseGlmRecipe, split_rows
-from ..problems.auc import middle_bias
+from ..problems import (
+    AbstractProblem,
+    AbstractRecipe,
+    AucRecipe,
+    ConstrainedRecipe,
+    Problem,
+    SparseGlmRecipe,
+    split_rows,
+)
+from ..problems.auc import CenteredSquare, middle_bias
 from ..problems.rows import features
 from ..regularizers.fenchel import UNIT
 from ..tree import Saddle, Tree
@@ -22,6 +31,9 @@ from ..validation import classes, encode_labels, issparse, positive, refuse_mixe
 from .base import AbstractFederated, Scale, by_client, check_data, drop_weightless_rows, with_class_weight
 from .effects import EffectsMixin, Fitted
 from .penalties import Setting
+
+if TYPE_CHECKING:
+    from sklearn.utils import Tags
 
 
 class FederatedClassifier(ClassifierMixin, AbstractFederated):  # type: ignore[misc]
@@ -39,31 +51,31 @@ class FederatedClassifier(ClassifierMixin, AbstractFederated):  # type: ignore[m
 
     def _problem(
         self,
-        X: NDArray[Any],
-        label: NDArray[Any],
-        clients: object,
+        X: RealMatrix,
+        label: Values,
+        clients: Column | None,
         size: float,
-        sample_weight: object,
-        center: object = None,
-        groups: object = None,
+        sample_weight: Reals | None,
+        center: Reals | None = None,
+        groups: Values | None = None,
     ) -> AbstractProblem:
         """The problem for rows that were divided by `size`; sample_weight is None if all rows weigh alike."""
         parts = split_rows(features(X), label, clients, sample_weight, self._groups(label, groups))
         at = Setting(getattr(self, self.penalized), size, center=center, grouped=groups is not None)
-        return self._assembled(parts, clients, at)
+        return self._assemble(parts, clients, at)
 
-    def _groups(self, label: NDArray[Any], groups: object) -> Any:
+    def _groups(self, label: Values, groups: Values | None) -> Values | None:
         """The group of each row, of which the problem has something to say; None if there are none."""
         return groups
 
-    def _bias(self, x: Tree, problem: AbstractProblem) -> Any:
+    def _bias(self, x: Tree, problem: AbstractProblem) -> Reals | float:
         """What is added to the scores of rows in the common scale."""
         return x.get("bias", 0.0)
 
     def _keep(self, problem: AbstractProblem, z: Saddle) -> None:
         """Set more attributes after a fit."""
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> "Tags":
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = self.multiclass
         return tags
@@ -74,20 +86,25 @@ class FederatedClassifier(ClassifierMixin, AbstractFederated):  # type: ignore[m
         """Fit to rows X with labels y; clients: whose row it is; sample_weight: how much it counts."""
         return self._fit(X, y, sample_weight, clients=clients)
 
-    def _fit(self, X: Any, y: Any, sample_weight: Any, **columns: Any) -> "FederatedClassifier":
+    def _fit(
+        self, X: Matrix, y: Column, sample_weight: Column | None, **columns: Column | None
+    ) -> "FederatedClassifier":
         """columns: what `_problem` is given for each row beside its weight."""
         refuse_mixed("y", y)
-        X, y = check_data(self, X, y)
-        X, y, rows = drop_weightless_rows(X, y, sample_weight, **columns)
-        label = self._labels(y)
+        checked, labels = check_data(self, X, y)
+        kept, labels, rows = drop_weightless_rows(checked, labels, sample_weight, columns)
+        label = self._labels(labels)
         weight = with_class_weight(self.class_weight, self.classes_, label, rows["sample_weight"])
-        rows |= {"sample_weight": weight, "clients": np.zeros(len(y)) if rows["clients"] is None else rows["clients"]}
-        scale = Scale(X, rows["clients"], self.fit_intercept, weight, self.centers)
+        rows |= {
+            "sample_weight": weight,
+            "clients": np.zeros(len(label)) if rows["clients"] is None else rows["clients"],
+        }
+        scale = Scale(kept, rows["clients"], self.fit_intercept, weight, self.centers)
         order = by_client(rows["clients"], len(label))
         rows = {name: None if column is None else column[order] for name, column in rows.items()}
         rows |= {"center": scale.center} if self.centers else {}
         # The rows in the common scale are not kept during the run: they are as large as the data.
-        problem = self._problem(scale.rows(X, order), label[order], size=scale.size, **rows)
+        problem = self._problem(scale.rows(kept, order), label[order], size=scale.size, **rows)
         x = (z := self._solve(problem)).x
         weights = np.atleast_2d(np.asarray(x["weights"] / scale.size).T)
         self._keep_model(scale.mean, weights, np.broadcast_to(self._bias(x, problem), len(weights)).copy())
@@ -95,7 +112,7 @@ class FederatedClassifier(ClassifierMixin, AbstractFederated):  # type: ignore[m
         self._keep(problem, z)
         return self
 
-    def _labels(self, y: NDArray[Any]) -> NDArray[Any]:
+    def _labels(self, y: Values) -> NDArray[np.int32]:
         """The number of each row's class; sets the classes, of which there are enough and not too many."""
         self.classes_, label = classes("y", y)
         if len(self.classes_) < 2:
@@ -107,13 +124,13 @@ class FederatedClassifier(ClassifierMixin, AbstractFederated):  # type: ignore[m
             )
         return label
 
-    def decision_function(self, X: Matrix) -> NDArray[Any]:
+    def decision_function(self, X: Matrix) -> Reals:
         """The score of each row: above 0 for the second of two classes; one column a class for more."""
         check_is_fitted(self)
         scores = self._scores(check_data(self, X, reset=False))
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
-    def predict(self, X: Matrix) -> NDArray[Any]:
+    def predict(self, X: Matrix) -> Values:
         """The class of each row."""
         scores = self.decision_function(X)
         number = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
@@ -123,7 +140,7 @@ class FederatedClassifier(ClassifierMixin, AbstractFederated):  # type: ignore[m
 class ProbabilisticClassifier(FederatedClassifier):
     """A classifier whose scores are those of the logistic or the softmax loss."""
 
-    def predict_proba(self, X: Matrix) -> NDArray[Any]:
+    def predict_proba(self, X: Matrix) -> Reals:
         """The probability of each class."""
         scores = self.decision_function(X)
         scores = np.stack([np.zeros_like(scores), scores], axis=1) if scores.ndim == 1 else scores
@@ -133,9 +150,9 @@ class ProbabilisticClassifier(FederatedClassifier):
 # Rows held out of training, whose scores bound the rate of errors on one class.
 
 
-def rounding_of_scores(X: Any, model: Any) -> float:
+def rounding_of_scores(X: RealMatrix, model: AbstractFederated) -> float:
     """Twice how far a score of these rows may be from the exact one, in whatever order its terms are added."""
-    reach = abs(X if issparse(X) else X - model.center_) @ np.abs(model.coef_[0]) + abs(model.offset_[0])
+    reach = abs(X if issparse(X) else X - model.center_) @ np.abs(model.coef_[0]) + abs(np.ravel(model.offset_)[0])
     return float(2 * (X.shape[1] + 8) * UNIT * np.max(reach))
 
 
@@ -176,8 +193,8 @@ class FederatedLogisticRegression(EffectsMixin, ProbabilisticClassifier):
     tol: Number = 1e-4
 
     def _recipe(self, at: Setting) -> AbstractRecipe:
-        own = {"intercept": self.fit_intercept, "center": at.center}
-        return SparseGlmRecipe("logistic", **own, **at.penalties(self.l2, self.radius, unbounded=True))
+        bounded = at.penalties(self.l2, self.radius, unbounded=True)
+        return SparseGlmRecipe("logistic", intercept=self.fit_intercept, center=at.center, **bounded)
 
     @property
     def _has_no_penalty(self) -> bool:
@@ -208,8 +225,8 @@ class FederatedAUCClassifier(FederatedClassifier):
     def _recipe(self, at: Setting) -> AbstractRecipe:
         return AucRecipe(saddle=False, **at.penalties(self.l2, self.radius))
 
-    def _bias(self, x: Tree, problem: AbstractProblem) -> Any:
-        return middle_bias(cast(Any, problem).f.means, x["weights"])
+    def _bias(self, x: Tree, problem: AbstractProblem) -> Reals:
+        return middle_bias(cast(CenteredSquare, cast(Problem, problem).f).means, x["weights"])
 
 
 # A classifier with a limit on the loss of one class.
@@ -263,7 +280,9 @@ class NeymanPearsonClassifier(EffectsMixin, FederatedClassifier):
         rate, confidence = a_share("rate", self.rate), a_share("confidence", self.confidence)
         held = self._held_out(X, y, clients, sample_weight)
         order_statistic(int(held.sum()), rate, confidence)  # refused before the run
-        kept = [None if v is None else rows_of(v, np.flatnonzero(~held)) for v in (X, y, clients, sample_weight)]
+        kept: list[Any] = [
+            None if v is None else rows_of(v, np.flatnonzero(~held)) for v in (X, y, clients, sample_weight)
+        ]
         self._fit(kept[0], kept[1], kept[3], clients=kept[2])
         sign = 1 if self._limited_class() == 0 else -1  # rows of the first class are wrong above the threshold
         apart = check_data(self, rows_of(X, np.flatnonzero(held)), reset=False)
@@ -272,7 +291,7 @@ class NeymanPearsonClassifier(EffectsMixin, FederatedClassifier):
         self._cut(sign * found.score, found)
         return self
 
-    def decision_function(self, X: Matrix) -> NDArray[Any]:
+    def decision_function(self, X: Matrix) -> Reals:
         """The score of each row less the threshold: above 0 for the second class."""
         return super().decision_function(X) - getattr(self, "threshold_", 0.0)
 
@@ -284,11 +303,15 @@ class NeymanPearsonClassifier(EffectsMixin, FederatedClassifier):
             f"<= {rounded_up(found.risk)}, of {found.rows} held-out rows"
         )
 
-    def _held_out(self, X: Any, y: Any, clients: Any, sample_weight: Any) -> NDArray[np.bool_]:
+    def _held_out(
+        self, X: Matrix, y: Column, clients: Column | None, sample_weight: Column | None
+    ) -> NDArray[np.bool_]:
         refuse_mixed("y", y)
-        rows, y = check_data(self, X, y)
-        drop_weightless_rows(rows, y, sample_weight, clients=clients)  # refused here, where all rows are there
-        label = self._labels(y)
+        rows, labels = check_data(self, X, y)
+        drop_weightless_rows(
+            rows, labels, sample_weight, {"clients": clients}
+        )  # refused here, where all rows are there
+        label = self._labels(labels)
         there = True if sample_weight is None else np.asarray(sample_weight) > 0
         return hold_out((label == self._limited_class()) & there, clients, a_share("calibration", self.calibration))
 
@@ -298,7 +321,7 @@ class NeymanPearsonClassifier(EffectsMixin, FederatedClassifier):
             raise ValueError(f"limit must be at least {SMALLEST:g}, about the rounding of a loss, got {self.limit!r}")
         return ConstrainedRecipe({self._limited_class(): limit}, **at.penalties(self.l2, self.radius))
 
-    def _groups(self, label: NDArray[Any], groups: object) -> Any:
+    def _groups(self, label: Values, groups: Values | None) -> Values | None:
         return label
 
     def _keep(self, problem: AbstractProblem, z: Saddle) -> None:

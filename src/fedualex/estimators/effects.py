@@ -8,15 +8,18 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from ..arrays import Reals
 from ..compiling import double
 from ..inference.hazards import summarize_hazards
 from ..inference.newton import Ask, Estimate, Outcome, estimate
-from ..inference.sums import Design, add_up, summarize_effects
+from ..inference.sums import Design, Sums, add_up, summarize_effects
 from ..inference.table import Effects, readable_units, tabulate
+from ..problems.base import AbstractProblem
 from ..problems.cox import RiskSurveyor
 from ..problems.curvature import ScoreSurveyor, surveyor_of
 from ..problems.families import Family
 from ..problems.readings import RiskReading
+from ..problems.scores import ScoreRows
 from ..tree import Saddle
 from ..validation import issparse
 
@@ -54,16 +57,16 @@ class Columns:
 
     ask: Ask
     losses: Losses
-    mass: NDArray[Any]
+    mass: Reals
     count: float
-    mean: NDArray[Any]
-    deviation: NDArray[Any]
+    mean: Reals
+    deviation: Reals
     unit: float
     intercept: bool
     scores: int
 
     @classmethod
-    def of(cls, problem: Any, y: NDArray[Any]) -> "Columns":
+    def of(cls, problem: AbstractProblem, y: Reals) -> "Columns":
         """Of the rows that a problem holds. y: by which it weighs their losses."""
         weights = problem.like.x["weights"]
         if weights.size > MOST:
@@ -84,11 +87,15 @@ class Columns:
         mean, deviation = _moments(rows, mass, intercept)
         unit = _unit([own.target for _, own in parts], mass) if family.exact_second else 1.0
         designs = [
-            Design((part - mean) / deviation, own.target / unit if family.exact_second else own.target, weight)
+            Design(
+                np.divide(part - mean, deviation),
+                np.divide(own.target, unit) if family.exact_second else own.target,
+                weight,
+            )
             for part, (_, own), weight in zip(rows, parts, mass, strict=True)
         ]
 
-        def ask(beta: NDArray[Any], meat: bool) -> Any:
+        def ask(beta: Reals, meat: bool) -> Sums:
             about = {"meat": meat, "common_intercept": intercept}
             return add_up([summarize_effects(family, design, beta, **about) for design in designs])
 
@@ -103,11 +110,11 @@ class Columns:
         mass = [own.weight for _, own in parts]
         _, deviation = _moments([own.rows for _, own in parts], mass, True)
         strata = [
-            (own._replace(rows=own.rows / deviation), count * counts.sum() / (own.event @ own.weight))
+            (own._replace(rows=np.divide(own.rows, deviation)), count * counts.sum() / (own.event @ own.weight))
             for counts, own in parts
         ]
 
-        def ask(beta: NDArray[Any], meat: bool) -> Any:
+        def ask(beta: Reals, meat: bool) -> Sums:
             return add_up([summarize_hazards(own, beta, scale, meat) for own, scale in strata])
 
         middle = np.zeros(deviation.size)  # of each stratum's own
@@ -118,17 +125,17 @@ class Columns:
         """Whether rows count differently: then errors are those of the sandwich, which no scale of weights changes."""
         return bool(np.ptp(self.mass) > 1e-9 * np.max(self.mass))
 
-    def estimate(self, start: NDArray[Any], names: list[str], **options: Any) -> Estimate:
+    def estimate(self, start: Reals, names: list[str], **options: Any) -> Estimate:
         """The optimum without penalty."""
         own = {"exact": self.losses.exact, "self_concordant": self.losses.self_concordant}
         return estimate(self.ask, start, names=names, counted=self.losses.counted, **own, **options)
 
-    def shown_per(self, origin: NDArray[Any], size: float) -> NDArray[Any]:
+    def shown_per(self, origin: Reals, size: float) -> Reals:
         """For how many units of a column each parameter is shown."""
         per = readable_units(origin + size * self.mean, size * self.deviation)
         return np.repeat(np.concatenate([[1.0] * self.intercept, per]), self.scores)
 
-    def units(self, origin: NDArray[Any], size: float) -> NDArray[Any]:
+    def units(self, origin: Reals, size: float) -> Reals:
         """From parameters to coefficients of rows as they were before they became (row - origin) / size."""
         spread, middle = size * self.deviation, origin + size * self.mean
         matrix = np.diag(1 / spread)
@@ -137,13 +144,13 @@ class Columns:
         return self.unit * np.kron(matrix, np.eye(self.scores))
 
 
-def _full(rows: Any) -> NDArray[Any]:
+def _full(rows: ScoreRows) -> Reals:
     """Rows less their center, none of them sparse."""
     matrix = rows.rows.toarray() if issparse(rows.rows) else np.asarray(rows.rows)
     return matrix if rows.center is None else matrix - np.asarray(rows.center)
 
 
-def _moments(rows: list[Any], mass: list[Any], intercept: bool) -> tuple[NDArray[Any], NDArray[Any]]:
+def _moments(rows: list[Reals], mass: list[Reals], intercept: bool) -> tuple[Reals, Reals]:
     """Mean (0 without intercept) and deviation of the columns; 1 for those that do not vary."""
     total = sum(weight.sum() for weight in mass)
     mean = sum(weight @ part for part, weight in zip(rows, mass, strict=True)) / total
@@ -152,7 +159,7 @@ def _moments(rows: list[Any], mass: list[Any], intercept: bool) -> tuple[NDArray
     return mean, np.where(square > 0, np.sqrt(square), 1.0)
 
 
-def _unit(targets: list[Any], mass: list[Any]) -> float:
+def _unit(targets: list[Reals], mass: list[Reals]) -> float:
     values, weight = np.concatenate(targets), np.concatenate(mass)
     largest = float(np.max(np.abs(values)))
     return largest * float(np.sqrt(weight @ (values / largest) ** 2 / weight.sum())) if largest > 0 else 1.0
@@ -172,7 +179,7 @@ class Optimum(NamedTuple):
     exchanges: int
 
 
-def find_optimum(problem: Any, features: list[str], labels: list[str], most: int) -> Optimum:
+def find_optimum(problem: AbstractProblem, features: list[str], labels: list[str], most: int) -> Optimum:
     """Of a problem without penalty, whatever its domain; a ValueError says why there is none.
 
     labels: as for `parameter_names`. most: exchanges.
@@ -201,10 +208,10 @@ class Fitted(NamedTuple):
     size, shift: by what its rows were divided, and what was taken off its targets.
     """
 
-    problem: Any
+    problem: AbstractProblem
     z: Saddle
     size: float
-    shift: Any
+    shift: Reals | float
 
 
 class Found(NamedTuple):
@@ -214,9 +221,9 @@ class Found(NamedTuple):
     """
 
     estimate: Estimate
-    units: NDArray[Any]
-    shown_per: NDArray[Any]
-    offset: NDArray[Any]
+    units: Reals
+    shown_per: Reals
+    offset: Reals
     effect: str
     scores: int
     kind: str
@@ -233,12 +240,12 @@ class EffectsMixin:
 
     _fitted: Fitted
     _found: Found | None = None
-    coef_: Any
-    intercept_: Any
-    center_: Any
+    coef_: Reals
+    intercept_: Reals
+    center_: Reals
 
-    def __getstate__(self) -> Any:
-        state: Any = super().__getstate__()
+    def __getstate__(self) -> dict[str, object]:
+        state: dict[str, object] = super().__getstate__()  # type: ignore[assignment]
         return {name: value for name, value in state.items() if name != "_fitted"}
 
     def summary(self, confidence: float = 0.95, kind: str | None = None) -> Effects:
@@ -264,7 +271,7 @@ class EffectsMixin:
             offset=found.offset,
         )
 
-    def conf_int(self, confidence: float = 0.95, kind: str | None = None) -> NDArray[Any]:
+    def conf_int(self, confidence: float = 0.95, kind: str | None = None) -> Reals:
         """The ends of the interval of each coefficient, of shape (features, 2).
 
         Of more than two classes it is (features, classes - 1, 2), each class against the first. nan for columns that
@@ -273,11 +280,11 @@ class EffectsMixin:
         return self._by_feature([(row.lower, row.upper) for row in self.summary(confidence, kind).rows])
 
     @property
-    def coef_std_(self) -> NDArray[Any]:
+    def coef_std_(self) -> Reals:
         """The standard errors behind `conf_int`, of shape (features,) or (features, classes - 1)."""
         return self._by_feature([(row.error,) for row in self.summary().rows])[..., 0]
 
-    def _by_feature(self, rows: list[tuple[float, ...]]) -> NDArray[Any]:
+    def _by_feature(self, rows: list[tuple[float, ...]]) -> Reals:
         """The numbers of all rows of the table but those of the intercept."""
         features, scores = np.shape(self.coef_)[-1], self._effects().scores
         own = np.array(rows)[len(rows) - features * scores :]
@@ -312,7 +319,7 @@ class EffectsMixin:
         per = columns.shown_per(self.center_, fitted.size)
         return Found(found, units, per, offset, losses.effect, columns.scores, kind, weighted)
 
-    def _parameters(self, scores: int, intercept: bool) -> NDArray[Any]:
+    def _parameters(self, scores: int, intercept: bool) -> Reals:
         """Those of the model as `tabulate` has them: against the first class where there are more than two."""
         weights, bias = np.atleast_2d(self.coef_).T, np.reshape(self.intercept_, (1, -1))
         if scores > 1:
@@ -326,7 +333,7 @@ def feature_names(estimator: Any) -> list[str]:
     return [f"x{j}" for j in range(estimator.n_features_in_)] if given is None else list(map(str, given))
 
 
-def contrast_labels(estimator: Any) -> list[str]:
+def contrast_labels(estimator: object) -> list[str]:
     """The classes but the first, if there are more than two."""
     classes = getattr(estimator, "classes_", ())
     return list(map(str, classes[1:])) if len(classes) > 2 else []

@@ -2,13 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
+from typing import Any, ClassVar, NamedTuple, Protocol, TypedDict, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..accepted import Folds
+from ..accepted import Folds, Number
 from ..algorithms.newton import why_no_curvature
+from ..arrays import Reals
 from ..problems import AbstractRecipe, gather
 from ..problems.rows import Rows
 from ..tables.choosing import Curve, fold_rows, search
@@ -20,27 +21,35 @@ ANY = 1.0
 """A penalty, or a radius, in place of one that nothing depends on."""
 
 
+class Penalties(TypedDict):
+    """As recipes take them."""
+
+    l1: Number
+    l2: Number
+    radius: Number | None
+
+
 class Setting(NamedTuple):
     """What a recipe is made for: the penalty for rows as given, and what rows and targets were divided by.
 
     center: the row that the loss takes off; None for 0. grouped: whether rows have groups.
     """
 
-    value: Any
+    value: Number | str
     size: float
     unit: float = 1.0
-    center: Any = None
+    center: Reals | None = None
     grouped: bool = False
 
-    def penalty(self, value: Any) -> float:
+    def penalty(self, value: Number) -> float:
         """A multiple of a norm of the weights."""
         return float(value / (self.size * self.unit))
 
-    def radius(self, radius: Any) -> Any:
+    def radius(self, radius: Number | None) -> Number | None:
         """The bound of the weights; None if there is none."""
         return None if radius is None else positive("radius", radius) * self.size / self.unit
 
-    def penalties(self, l2: Any, radius: Any, unbounded: bool = False) -> dict[str, Any]:
+    def penalties(self, l2: Number, radius: Number | None, unbounded: bool = False) -> Penalties:
         """l1, l2 and radius of a recipe. unbounded: whether there may be none of them, and any domain will do."""
         l1, l2, bound = nonnegative("l1", self.value), nonnegative("l2", l2), self.radius(radius)
         if l1 == l2 == 0 and bound is None:

@@ -1,15 +1,15 @@
 """Regressors: sparse, of counts, of low rank, robust."""
 
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
 from sklearn.metrics import d2_tweedie_score
 from sklearn.utils.validation import check_is_fitted
 
 from ..accepted import Column, Folds, Matrix, Number, Penalty, Switch
+from ..arrays import RealMatrix, Reals, Values
 from ..data import Standardizer
 from ..problems import AbstractProblem, AbstractRecipe, LowRankRecipe, SparseGlmRecipe, robust_regression, split_rows
 from ..problems.families.counts import Poisson
@@ -18,6 +18,9 @@ from ..validation import nonnegative, plain_array, positive, short
 from .base import AbstractFederated, Scale, by_client, check_data, drop_weightless_rows
 from .effects import EffectsMixin, Fitted
 from .penalties import ANY, Setting
+
+if TYPE_CHECKING:
+    from sklearn.utils import Tags
 
 
 class FederatedRegressor(RegressorMixin, AbstractFederated):  # type: ignore[misc]
@@ -30,18 +33,18 @@ class FederatedRegressor(RegressorMixin, AbstractFederated):  # type: ignore[mis
 
     def _problem(
         self,
-        X: NDArray[Any],
-        y: NDArray[Any],
-        clients: object,
+        X: RealMatrix,
+        y: Reals,
+        clients: Column | None,
         size: float,
-        sample_weight: object,
-        center: object = None,
-        groups: object = None,
+        sample_weight: Reals | None,
+        center: Reals | None = None,
+        groups: Values | None = None,
     ) -> AbstractProblem:
         """The problem for rows that were divided by `size`; sample_weight is None if all rows weigh alike."""
         parts = split_rows(features(X), y, clients, sample_weight, groups)
         at = Setting(getattr(self, self.penalized), size, center=center, grouped=groups is not None)
-        return self._assembled(parts, clients, at)
+        return self._assemble(parts, clients, at)
 
     def fit(
         self, X: Matrix, y: Column, clients: Column | None = None, sample_weight: Column | None = None
@@ -49,29 +52,31 @@ class FederatedRegressor(RegressorMixin, AbstractFederated):  # type: ignore[mis
         """Fit to rows X with targets y; clients: whose row it is; sample_weight: how much it counts."""
         return self._fit(X, y, sample_weight, clients=clients)
 
-    def _fit(self, X: Any, y: Any, sample_weight: Any, **columns: Any) -> "FederatedRegressor":
+    def _fit(
+        self, X: Matrix, y: Column, sample_weight: Column | None, **columns: Column | None
+    ) -> "FederatedRegressor":
         """columns: what `_problem` is given for each row beside its weight."""
         check_numbers(y)
-        X, y = self._checked(X, y)
-        X, y, rows = drop_weightless_rows(X, y, sample_weight, **columns)
+        checked, target = self._check(X, y)
+        kept, target, rows = drop_weightless_rows(checked, target, sample_weight, columns)
         clients, weight = rows["clients"], rows["sample_weight"]
-        scale = Scale(X, clients, self.fit_intercept, weight, self.centers)
-        order = by_client(clients, len(y))
+        scale = Scale(kept, clients, self.fit_intercept, weight, self.centers)
+        order = by_client(clients, len(target))
         rows = {name: None if column is None else column[order] for name, column in rows.items()}
         rows |= {"center": scale.center} if self.centers else {}
-        shift = Standardizer.fit(y.reshape(len(y), -1), clients, weight).mean
-        shift = (shift if self.fit_intercept and self.shifts else np.zeros_like(shift)).reshape(y.shape[1:])
-        problem = self._problem(scale.rows(X, order), (y - shift)[order], size=scale.size, **rows)
+        shift = Standardizer.fit(target.reshape(len(target), -1), clients, weight).mean
+        shift = (shift if self.fit_intercept and self.shifts else np.zeros_like(shift)).reshape(target.shape[1:])
+        problem = self._problem(scale.rows(kept, order), (target - shift)[order], size=scale.size, **rows)
         x = (z := self._solve(problem)).x
-        weights = np.asarray(x["weights"] / scale.size).reshape(-1, *y.shape[1:]).T
-        self._keep_model(scale.mean, weights, np.reshape(x.get("bias", 0.0) + shift, y.shape[1:])[()])
+        weights = np.asarray(x["weights"] / scale.size).reshape(-1, *target.shape[1:]).T
+        self._keep_model(scale.mean, weights, np.reshape(x.get("bias", 0.0) + shift, target.shape[1:])[()])
         self._keep_rows(Fitted(problem, z, scale.size, shift))
         return self
 
-    def _checked(self, X: object, y: object) -> Any:
+    def _check(self, X: object, y: object) -> tuple[RealMatrix, Reals]:
         return check_data(self, X, y, y_numeric=True)
 
-    def predict(self, X: Matrix) -> NDArray[Any]:
+    def predict(self, X: Matrix) -> Values:
         """<w, row> + b for each row."""
         check_is_fitted(self)
         scores = self._scores(check_data(self, X, reset=False))
@@ -110,11 +115,9 @@ class FederatedLasso(EffectsMixin, FederatedRegressor):
     tol: Number = 1e-4
 
     def _recipe(self, at: Setting) -> AbstractRecipe:
-        own = {"intercept": self.fit_intercept, "center": at.center, "radius": at.radius(self.radius)}
-        alpha = at.penalty(nonnegative("alpha", at.value))
-        if alpha == 0 and self.radius is None:
-            own["radius"] = ANY
-        return SparseGlmRecipe("squared", l1=alpha, **own)
+        alpha, radius = at.penalty(nonnegative("alpha", at.value)), at.radius(self.radius)
+        radius = ANY if alpha == 0 and radius is None else radius
+        return SparseGlmRecipe("squared", l1=alpha, radius=radius, intercept=self.fit_intercept, center=at.center)
 
     @property
     def _has_no_penalty(self) -> bool:
@@ -143,8 +146,9 @@ class FederatedGroupLasso(EffectsMixin, FederatedRegressor):
 
     def _recipe(self, at: Setting) -> AbstractRecipe:
         groups = range(self.n_features_in_) if self.groups is None else self.groups
-        own = {"intercept": self.fit_intercept, "center": at.center, "radius": at.radius(self.radius)}
-        return SparseGlmRecipe("squared", group=at.penalty(positive("alpha", at.value)), groups=groups, **own)
+        group, radius = at.penalty(positive("alpha", at.value)), at.radius(self.radius)
+        own, center = self.fit_intercept, at.center
+        return SparseGlmRecipe("squared", group=group, groups=groups, radius=radius, intercept=own, center=center)
 
 
 # Regression of counts.
@@ -173,13 +177,13 @@ class FederatedPoissonRegression(EffectsMixin, FederatedRegressor):
     folds: Folds = 5
     tol: Number = 1e-4
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> "Tags":
         tags = super().__sklearn_tags__()
         tags.target_tags.positive_only = True
         return tags
 
-    def _checked(self, X: object, y: object) -> Any:
-        found, target = super()._checked(X, y)
+    def _check(self, X: object, y: object) -> tuple[RealMatrix, Reals]:
+        found, target = super()._check(X, y)
         return found, Poisson().column(target, len(target))
 
     def _recipe(self, at: Setting) -> AbstractRecipe:
@@ -190,7 +194,7 @@ class FederatedPoissonRegression(EffectsMixin, FederatedRegressor):
     def _has_no_penalty(self) -> bool:
         return bool(self.l1_ == 0 and self.l2 == 0 and self.radius is None)
 
-    def predict(self, X: Matrix) -> NDArray[Any]:
+    def predict(self, X: Matrix) -> Values:
         """exp(<w, row> + b) for each row: the count that is expected."""
         return np.asarray(np.exp(super().predict(X)))
 
@@ -220,15 +224,15 @@ class FederatedMultiTask(FederatedRegressor):
     folds: Folds = 5
     tol: Number = 1e-4
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> "Tags":
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
         return tags
 
-    def _checked(self, X: object, y: object) -> Any:
+    def _check(self, X: object, y: object) -> tuple[RealMatrix, Reals]:
         return check_data(self, X, y, y_numeric=True, multi_output=True)
 
-    def _problem(self, X: NDArray[Any], y: NDArray[Any], *about: Any, **more: Any) -> AbstractProblem:
+    def _problem(self, X: RealMatrix, y: Reals, *about: Any, **more: Any) -> AbstractProblem:
         return super()._problem(X, y.reshape(len(y), -1), *about, **more)
 
     def _recipe(self, at: Setting) -> AbstractRecipe:
@@ -255,8 +259,8 @@ class FederatedRobustRegression(FederatedRegressor):
 
     def _problem(
         self,
-        X: NDArray[Any],
-        y: NDArray[Any],
+        X: Reals,
+        y: Values,
         clients: Any,
         size: float,
         sample_weight: Any,

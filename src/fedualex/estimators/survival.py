@@ -1,7 +1,7 @@
 """Times to an event: a Cox model whose strata are the clients."""
 
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,6 +9,7 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from ..accepted import Column, Folds, Matrix, Number, Penalty
+from ..arrays import RealMatrix, Reals
 from ..problems import AbstractRecipe, split_rows
 from ..problems.cox import CoxRecipe, times_and_events
 from ..problems.risk_sets import concordance_sums
@@ -18,6 +19,9 @@ from .base import AbstractFederated, Scale, by_client, check_data, drop_weightle
 from .effects import EffectsMixin, Fitted
 from .penalties import Setting
 from .regressors import check_numbers
+
+if TYPE_CHECKING:
+    from sklearn.utils import Tags
 
 
 @dataclass(eq=False, repr=False)
@@ -43,7 +47,7 @@ class FederatedCoxRegression(EffectsMixin, RegressorMixin, AbstractFederated):  
     folds: Folds = 5
     tol: Number = 1e-4
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> "Tags":
         tags = super().__sklearn_tags__()
         tags.target_tags.positive_only = True
         return tags
@@ -52,24 +56,24 @@ class FederatedCoxRegression(EffectsMixin, RegressorMixin, AbstractFederated):  
         self, X: Matrix, y: Column, clients: Column | None = None, sample_weight: Column | None = None
     ) -> "FederatedCoxRegression":
         """Fit to rows X with times and events y; clients: whose row it is; sample_weight: how much it counts."""
-        checked, pairs = self._checked(X, y)
-        kept, pairs, rows = drop_weightless_rows(checked, pairs, sample_weight, clients=clients)
+        checked, pairs = self._check(X, y)
+        kept, pairs, rows = drop_weightless_rows(checked, pairs, sample_weight, {"clients": clients})
         owners, weight = rows["clients"], rows["sample_weight"]
         scale, order = Scale(kept, owners, True, weight), by_client(owners, len(pairs))
         owners, weight = (None if column is None else column[order] for column in (owners, weight))
         parts = split_rows(features(scale.rows(kept, order)), pairs[order], owners, weight)
-        problem = self._assembled(parts, owners, Setting(self.l1, scale.size))
+        problem = self._assemble(parts, owners, Setting(self.l1, scale.size))
         weights = np.asarray((z := self._solve(problem)).x["weights"])
         self._keep_model(scale.mean, weights / scale.size, 0.0)
         self._keep_rows(Fitted(problem, z, scale.size, 0.0))
         return self
 
-    def _checked(self, X: Any, y: Any) -> Any:
+    def _check(self, X: object, y: object) -> tuple[RealMatrix, Reals]:
         columns = None if y is None else _columns_of(y)
-        X, y = check_data(
+        rows, times = check_data(
             self, X, columns, y_numeric=True, multi_output=columns is not None and columns.shape[1:] == (2,)
         )
-        return X, _pairs_of(y)
+        return rows, _pairs_of(times)
 
     def _recipe(self, at: Setting) -> AbstractRecipe:
         return CoxRecipe(**at.penalties(self.l2, self.radius, unbounded=True))
@@ -78,7 +82,7 @@ class FederatedCoxRegression(EffectsMixin, RegressorMixin, AbstractFederated):  
     def _has_no_penalty(self) -> bool:
         return bool(self.l1_ == 0 and self.l2 == 0 and self.radius is None)
 
-    def predict(self, X: Matrix) -> NDArray[Any]:
+    def predict(self, X: Matrix) -> Reals:
         """The logarithm of the hazard of each row relative to the mean row."""
         check_is_fitted(self)
         return self._scores(check_data(self, X, reset=False))[:, 0]
@@ -93,7 +97,7 @@ class FederatedCoxRegression(EffectsMixin, RegressorMixin, AbstractFederated):  
 
 def _columns_of(y: object) -> NDArray[Any]:
     """y as it is, or the times and events of two named fields, the event first."""
-    found = plain_array("y", y)
+    found: NDArray[Any] = plain_array("y", y)
     if (names := found.dtype.names) is None:
         check_numbers(y)
         return found
@@ -102,6 +106,6 @@ def _columns_of(y: object) -> NDArray[Any]:
     return np.stack([found[names[1]].astype(float), found[names[0]].astype(float)], axis=1)
 
 
-def _pairs_of(y: NDArray[Any]) -> NDArray[np.float64]:
+def _pairs_of(y: Reals) -> NDArray[np.float64]:
     """Times and events; of times alone all events happened."""
     return times_and_events(np.stack([y, np.ones(len(y))], axis=1) if y.ndim == 1 else y, len(y))

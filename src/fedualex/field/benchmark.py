@@ -6,7 +6,7 @@ on where it was.
 
 import itertools
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ from ..runtime.options import SimulatorOptions
 from ..runtime.prepare import with_steps
 from ..runtime.run import gaps_of
 from ..runtime.sweeps import grid_around_theory
-from ..storage import write_json
+from ..storage import Json, write_json
 from ..tree import Tree
 from ..validation import whole_number
 from .tasks import FIELD, METHODS, Entrant, Task, as_entrants, as_tasks
@@ -33,7 +33,7 @@ from .tasks import FIELD, METHODS, Entrant, Task, as_entrants, as_tasks
 LEVELS = (1e-2, 1e-4, 1e-6)
 """Shares of the gap at the start."""
 PLAN = "plan.json"
-Settings = Mapping[str, Any]
+Settings = Json
 """Step sizes by name, and `local_steps`."""
 
 
@@ -83,8 +83,8 @@ class Result:
     place: int = 0
     """Where it stands in the benchmark's order."""
     refused: str = ""
-    tried: list[dict[str, Any]] = field(default_factory=list)
-    chosen: dict[str, Any] = field(default_factory=dict)
+    tried: list[Json] = field(default_factory=list)
+    chosen: Json = field(default_factory=dict)
     curves: list[Curve] = field(default_factory=list)
 
     def reach(self, level: float, axis: str = "exchanges") -> float:
@@ -149,7 +149,8 @@ def benchmark(
     """
     chosen = plan or (QUICK if quick else Plan())
     tasks = {name: task for name, task in FIELD.items() if task.quick or not quick}
-    tasks, entrants = tasks if problems is None else as_tasks(problems), as_entrants(methods or METHODS)
+    tasks = tasks if problems is None else as_tasks(problems)
+    entrants = as_entrants(methods or METHODS)
     folder = Path(out)
     _keep_plan(folder, chosen)
     places = folder_names({f"{name} {label}": None for name, label in itertools.product(tasks, entrants)})
@@ -225,13 +226,13 @@ def _score(curve: Curve) -> tuple[float, float]:
     return float(gap), _reach(curve, float(gap), "exchanges")
 
 
-def _tries(problem: AbstractProblem, task: Task, entrant: Entrant, plan: Plan) -> Iterable[dict[str, Any]]:
+def _tries(problem: AbstractProblem, task: Task, entrant: Entrant, plan: Plan) -> Iterable[Json]:
     """Theory's own step sizes with the fewest local steps, then others of the grid in a drawn order."""
     method = entrant.method
     names = method.missing_steps()
     if not names:
         return [{"local_steps": steps} for steps in entrant.local_steps[: plan.tries]]
-    base = grid_around_theory(problem, method, SimulatorOptions(**_shared(task), rounds=1))
+    base = grid_around_theory(problem, method, SimulatorOptions(**_share_settings(task), rounds=1))
     combinations = [
         {"local_steps": steps, **dict(zip(names, values, strict=True))}
         for steps in entrant.local_steps
@@ -244,7 +245,7 @@ def _tries(problem: AbstractProblem, task: Task, entrant: Entrant, plan: Plan) -
     return [combinations[index] for index in chosen]
 
 
-def _shared(task: Task) -> dict[str, Any]:
+def _share_settings(task: Task) -> Json:
     options = {"clients": task.clients, "noise": task.noise, "cohort": task.cohort}
     return {name: value for name, value in options.items() if value is not None}
 
@@ -272,7 +273,7 @@ def _run(
         record_every=every,
         tol=plan.tol * start,
         seed=seed,
-        **_shared(task),
+        **_share_settings(task),
         **entrant.other,
     )
     if run.stop is Stop.INTERRUPTED:

@@ -170,7 +170,7 @@ def html(found: Benchmark) -> str:
         '<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
         f"<title>Benchmark</title><style>{style} {own}</style><body><h1>The field's benchmark</h1>"
         f"<p class=answer>{escaped(headline(found))}</p><p>{told}</p>{body}"
-        f"<section>{_chosen(found)}</section></body></html>"
+        f"<section>{_describe_chosen(found)}</section></body></html>"
     )
 
 
@@ -217,7 +217,7 @@ def _table(found: Benchmark, level: float) -> str:
     )
 
 
-def _chosen(found: Benchmark) -> str:
+def _describe_chosen(found: Benchmark) -> str:
     """What won for each method, and why methods were refused."""
     lines = []
     for result in found.results:

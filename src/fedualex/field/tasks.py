@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .. import algorithms as methods, problems
 from ..algorithms import Method
+from ..arrays import Reals, Values
 from ..data import bundled, iid
 from ..problems import AbstractProblem, GaussianNoise, Minibatch
 from ..regularizers import L1, Box, SquaredL2
@@ -45,19 +45,19 @@ class Entrant:
     """Options of its runs, such as `output`."""
 
 
-def scaled(X: NDArray[Any]) -> NDArray[Any]:
+def scaled(X: Reals) -> Reals:
     """Columns of mean 0 and deviation 1; constant ones are 0."""
     deviation = X.std(axis=0)
     return np.asarray((X - X.mean(axis=0)) / np.where(deviation > 0, deviation, 1.0))
 
 
-def table(name: str) -> tuple[Any, NDArray[Any]]:
+def table(name: str) -> tuple[Any, Values]:
     """A bundled table, its columns scaled, numbers to predict too."""
     X, y = bundled(name)
     return scaled(X), scaled(y[:, None])[:, 0] if name == "diabetes" else y
 
 
-def by_range(column: NDArray[Any], clients: int) -> NDArray[Any]:
+def by_range(column: Values, clients: int) -> Reals:
     """A client for each part of a column's range: clients that differ."""
     return np.asarray(np.argsort(np.argsort(column, kind="stable")) * clients // len(column))
 
@@ -109,13 +109,13 @@ def similar_games(similarity: float, clients: int = 8, size: int = 12) -> Abstra
     return problems.Problem(_payoff, x=psi, y=psi, like=Saddle(np.zeros(size), np.zeros(size)), data=data)
 
 
-def read_columns(path: Path) -> dict[str, NDArray[Any]]:
+def read_columns(path: Path) -> dict[str, Reals]:
     """The columns of a CSV file, as text."""
     names, *rows = csv.reader(path.read_text().splitlines())
     return {name: np.array([row[index] for row in rows]) for index, name in enumerate(names)}
 
 
-def numbers(columns: dict[str, NDArray[Any]], *others: str) -> NDArray[Any]:
+def numbers(columns: dict[str, Reals], *others: str) -> Reals:
     """All columns but these as numbers, a column each; holes are nan."""
     kept = [column for name, column in columns.items() if name not in others]
     return np.stack([np.where(column == "", "nan", column).astype(float) for column in kept], axis=1)

@@ -109,7 +109,6 @@ class EntropicSimplex(AbstractGeometry):
         return xp.sum(z * xp.log(nonzero(z)))
 
     def psi(self, z: Vector) -> Array:
-        """The regularizer's value."""
         return self.regularizer.value(z)
 
     def psi_conjugate(self, s: Vector) -> Array:
@@ -124,7 +123,6 @@ class EntropicSimplex(AbstractGeometry):
         return top + lam * xp.log(xp.sum(xp.exp((tilted - top) / nonzero(lam)))) - constant
 
     def subgradient(self, z: Vector) -> Array:
-        """The regularizer's."""
         return self.regularizer.subgradient(z)
 
     def violation(self, z: Vector) -> Array:

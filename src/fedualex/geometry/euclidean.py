@@ -34,19 +34,15 @@ class Euclidean(AbstractGeometry):
         return xp.sum(xp.square(z)) / 2
 
     def psi(self, z: Vector) -> Array:
-        """The regularizer's value."""
         return self.regularizer.value(z)
 
     def psi_conjugate(self, s: Vector) -> Array:
-        """The regularizer's conjugate."""
         return self.regularizer.conjugate(s)
 
     def subgradient(self, z: Vector) -> Array:
-        """The regularizer's."""
         return self.regularizer.subgradient(z)
 
     def violation(self, z: Vector) -> Array:
-        """The regularizer's."""
         return self.regularizer.violation(z)
 
     def divergence(self, z: Vector, reference: Vector) -> Array:

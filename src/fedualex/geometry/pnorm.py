@@ -50,18 +50,15 @@ class PNorm(AbstractGeometry):
 
     def ell(self, z: Vector) -> Array:
         """||z||_p^2 / (2 (p - 1))."""
-        return self.norm(z) ** 2 / (2 * (cast_like(self.p, z) - 1))
+        return xp.square(self.norm(z)) / (2 * (cast_like(self.p, z) - 1))
 
     def psi(self, z: Vector) -> Array:
-        """The regularizer's value."""
         return self.regularizer.value(z)
 
     def psi_conjugate(self, s: Vector) -> Array:
-        """The regularizer's conjugate."""
         return self.regularizer.conjugate(s)
 
     def subgradient(self, z: Vector) -> Array:
-        """The regularizer's."""
         return self.regularizer.subgradient(z)
 
     def violation(self, z: Vector) -> Array:

@@ -35,7 +35,6 @@ class Product(AbstractGeometry):
         return Dual(omega, xp.zeros((), xp.result_type(*jax.tree.leaves(z))))
 
     def interior(self, z: Tree) -> Tree:
-        """Leaf by leaf."""
         return self._each(lambda part, leaf: part.interior(leaf), z)
 
     def ell(self, z: Tree) -> Array:
@@ -43,15 +42,12 @@ class Product(AbstractGeometry):
         return tree.total(self._each(lambda part, leaf: part.ell(leaf), z))
 
     def psi(self, z: Tree) -> Array:
-        """The sum."""
         return tree.total(self._each(lambda part, leaf: part.psi(leaf), z))
 
     def psi_conjugate(self, s: Tree) -> Array:
-        """The sum."""
         return tree.total(self._each(lambda part, leaf: part.psi_conjugate(leaf), s))
 
     def subgradient(self, z: Tree) -> Tree:
-        """Leaf by leaf."""
         return self._each(lambda part, leaf: part.subgradient(leaf), z)
 
     def violation(self, z: Tree) -> Array:
@@ -60,7 +56,6 @@ class Product(AbstractGeometry):
         return xp.max(xp.stack(jax.tree.leaves(violations)))
 
     def divergence(self, z: Tree, reference: Tree) -> Array:
-        """The sum."""
         return tree.total(self._each(lambda part, leaf, at: part.divergence(leaf, at), z, reference))
 
     def norm(self, z: Tree) -> Array:
@@ -72,7 +67,6 @@ class Product(AbstractGeometry):
         return _root_of_squares(self._each(lambda part, leaf: part.dual_norm(leaf), g))
 
     def B0(self, omega0: Tree) -> Array:
-        """The sum."""
         return tree.total(self._each(lambda part, leaf: part.B0(leaf), omega0))
 
     def diameter(self, like: Tree) -> Array:

@@ -6,11 +6,12 @@ are Lipschitz, and by the residual and the curvature here, as losses are self-co
 below l1 are zero in every solution.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..arrays import Reals
 from .newton import bound_distance
 
 PASSES = 10
@@ -26,12 +27,12 @@ class Point(NamedTuple):
     bound of the norms of rows), 0 for squares, inf for losses that are not self-concordant.
     """
 
-    weights: NDArray[Any]
-    slope: NDArray[Any]
-    second: NDArray[Any]
-    rounding: NDArray[Any]
+    weights: Reals
+    slope: Reals
+    second: Reals
+    rounding: Reals
     gap: float
-    squares: NDArray[Any]
+    squares: Reals
     smooth: float
     constant: float
 
@@ -43,15 +44,15 @@ class Proved(NamedTuple):
     known, or w*_j is 0.
     """
 
-    bounds: NDArray[Any]
+    bounds: Reals
     zero: NDArray[np.bool_]
-    sign: NDArray[Any]
+    sign: Reals
 
     def word(self, j: int) -> str:
         """What is known of the sign of one of them: "zero", "sign" or ""."""
         return "zero" if self.zero[j] else "sign" if self.sign[j] else ""
 
-    def of_sums(self, units: NDArray[Any], values: NDArray[Any]) -> "Proved":
+    def of_sums(self, units: Reals, values: Reals) -> "Proved":
         """The same of sums of coefficients, one for each row of units, which have these values here."""
         used = units != 0
         with np.errstate(invalid="ignore"):
@@ -60,7 +61,7 @@ class Proved(NamedTuple):
         return Proved(bounds, zero, np.where(~zero & (np.abs(values) > bounds), np.sign(values), 0.0))
 
 
-def bound_coefficients(point: Point, l1: NDArray[Any], l2: NDArray[Any]) -> Proved:
+def bound_coefficients(point: Point, l1: Reals, l2: Reals) -> Proved:
     """Bounds, zeros and signs of the coefficients of every solution, from one point.
 
     l1, l2: the penalties of each coefficient, 0 for an intercept. Of one intercept for each of several classes the
@@ -86,7 +87,7 @@ def bound_coefficients(point: Point, l1: NDArray[Any], l2: NDArray[Any]) -> Prov
     return Proved(bounds, zero, sign)
 
 
-def _local_radius(point: Point, l1: NDArray[Any], l2: NDArray[Any], free: NDArray[np.bool_]) -> tuple[float, float]:
+def _local_radius(point: Point, l1: Reals, l2: Reals, free: NDArray[np.bool_]) -> tuple[float, float]:
     """A bound of |w - w*| in the norm of H + diag(l2), if the others are zero in both; and the ratio of Lemma 1."""
     w = point.weights[free]
     smooth_slope = point.slope[free] + l2[free] * w
@@ -103,11 +104,11 @@ def _local_radius(point: Point, l1: NDArray[Any], l2: NDArray[Any], free: NDArra
     return bound_distance(decrement, ratio), ratio
 
 
-def _curvature(point: Point, l2: NDArray[Any], free: NDArray[np.bool_]) -> NDArray[Any]:
+def _curvature(point: Point, l2: Reals, free: NDArray[np.bool_]) -> Reals:
     return point.second[np.ix_(free, free)] + np.diag(l2[free])
 
 
-def _own_bounds(point: Point, l2: NDArray[Any], free: NDArray[np.bool_], radius: float) -> NDArray[Any]:
+def _own_bounds(point: Point, l2: Reals, free: NDArray[np.bool_], radius: float) -> Reals:
     if np.isinf(radius) or not free.any():
         return np.full(int(free.sum()), np.inf)
     return radius * np.sqrt(np.diag(np.linalg.inv(_curvature(point, l2, free))))
@@ -121,7 +122,7 @@ def _stretch(radius: float, ratio: float) -> float:
     return float(radius * np.expm1(reach) / reach) if reach > 0 else radius
 
 
-def _by_slope(point: Point, l1: NDArray[Any], l2: NDArray[Any], moved: NDArray[Any]) -> NDArray[Any]:
+def _by_slope(point: Point, l1: Reals, l2: Reals, moved: Reals) -> Reals:
     """With l2 > 0 a coefficient follows from the slope at the solution: w*_j = -soft(g*_j, l1) / l2."""
     ends = []
     for slope in (point.slope - moved, point.slope + moved):

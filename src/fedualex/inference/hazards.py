@@ -8,13 +8,13 @@ of norm at most r from some point, 2 r |u| (docs/inference.md).
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ..arrays import Reals
 from ..problems.risk_sets import RiskSets, Shares, second_of, slope_of
 from .sums import HUGE, UNIT, Sums, one_hot, triangle
 
 
-def summarize_hazards(own: RiskSets, beta: NDArray[Any], scale: float, meat: bool) -> Sums:
+def summarize_hazards(own: RiskSets, beta: Reals, scale: float, meat: bool) -> Sums:
     """The sums of a party at beta. scale: what its weights are multiplied by, so that all rows weigh 1 on average.
 
     events: how many. row_meat: of the residuals of Lin and Wei, a row's own part of the slope when it changes the risk
@@ -49,7 +49,7 @@ def summarize_hazards(own: RiskSets, beta: NDArray[Any], scale: float, meat: boo
     return {name: np.clip(np.nan_to_num(part, nan=HUGE), -HUGE, HUGE) for name, part in sums.items()}
 
 
-def _residuals(own: RiskSets, shares: Shares, counts: NDArray[Any]) -> NDArray[Any]:
+def _residuals(own: RiskSets, shares: Shares, counts: Reals) -> Reals:
     """For each row: its event less the mean of its risk set, less what it adds to those of all events."""
     means = shares.means(own.rows)
     exposed = shares.pulled(counts)
@@ -57,7 +57,7 @@ def _residuals(own: RiskSets, shares: Shares, counts: NDArray[Any]) -> NDArray[A
     return np.asarray(counts[:, None] * (own.rows - means) - (exposed[:, None] * own.rows - added))
 
 
-def _rounding(own: RiskSets, shares: Shares, counts: NDArray[Any], reach: NDArray[Any]) -> NDArray[Any]:
+def _rounding(own: RiskSets, shares: Shares, counts: Reals, reach: Reals) -> Reals:
     """How far the slope may be off, to first order: each share by twice the error of a score and of a sum."""
     terms = sum(own.rows.shape) + 16
     each = counts + shares.pulled(counts) * (1 + 2 * float(np.max(reach, initial=0.0)))

@@ -7,11 +7,12 @@ wrong one, an AUC has the exact interval of pairs that share no row.
 """
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..arrays import Reals
 from ..problems.families import Family
 from ..problems.risk_sets import concordance_sums
 from .newton import Ask, Estimate, estimate
@@ -23,7 +24,7 @@ BINS = 10
 THRESHOLDS = np.linspace(0.0, 1.0, 101)
 """Predicted risks at which a point of the ROC curve is drawn."""
 
-Given = Mapping[str, NDArray[Any]]
+Given = Mapping[str, Reals]
 
 
 class Interval(NamedTuple):
@@ -67,13 +68,13 @@ class Calibration(NamedTuple):
 # At a party.
 
 
-def summarize_answers(right: NDArray[Any], losses: NDArray[Any] | None = None) -> Sums:
+def summarize_answers(right: NDArray[np.bool_], losses: Reals | None = None) -> Sums:
     """Sums for accuracy, and for the mean loss. right: whether the answer is. losses: of each row, where it has one."""
     sums = {"rows": np.asarray(float(len(right))), "right": np.asarray(np.sum(right, dtype=float))}
     return sums if losses is None else sums | _moments("loss", losses)
 
 
-def summarize_ranks(scores: NDArray[Any], positive: NDArray[Any]) -> Sums:
+def summarize_ranks(scores: Reals, positive: NDArray[np.bool_]) -> Sums:
     """Sums for the AUC: the pairs, those that are ranked rightly, and DeLong's variance of their number.
 
     pairs_apart: how many pairs can be made so that no row is in two of them.
@@ -90,12 +91,12 @@ def summarize_ranks(scores: NDArray[Any], positive: NDArray[Any]) -> Sums:
     return {name: np.asarray(number) for name, number in sums.items()}
 
 
-def summarize_risks(risk: NDArray[Any], positive: NDArray[Any]) -> Sums:
+def summarize_risks(risk: Reals, positive: NDArray[np.bool_]) -> Sums:
     """Sums for the calibration curve and the ROC curve. risk: the predicted probability of being positive."""
     number = np.clip((risk * BINS).astype(int), 0, BINS - 1)
     place = np.searchsorted(THRESHOLDS, risk, side="right")  # so many thresholds are at most the risk
 
-    def reached(some: NDArray[Any]) -> NDArray[Any]:
+    def reached(some: NDArray[np.bool_]) -> Reals:
         return np.bincount(place[some], minlength=len(THRESHOLDS) + 1)[::-1].cumsum()[::-1][1:].astype(float)
 
     return {
@@ -108,7 +109,7 @@ def summarize_risks(risk: NDArray[Any], positive: NDArray[Any]) -> Sums:
     }
 
 
-def summarize_numbers(truth: NDArray[Any], answers: NDArray[Any], center: float = 0.0, scale: float = 1.0) -> Sums:
+def summarize_numbers(truth: Reals, answers: Reals, center: float = 0.0, scale: float = 1.0) -> Sums:
     """Sums for r2, mae and mse. center, scale: of the truth, roughly, alike at all parties: digits are kept by them."""
     apart, spread = (truth - answers) / scale, (truth - center) / scale
     square = apart**2
@@ -118,13 +119,13 @@ def summarize_numbers(truth: NDArray[Any], answers: NDArray[Any], center: float 
     return sums | powers | crossed
 
 
-def summarize_times(time: NDArray[Any], event: NDArray[Any], scores: NDArray[Any]) -> Sums:
+def summarize_times(time: Reals, event: Reals, scores: Reals) -> Sums:
     """Sums for the C-index: rows, events, and those of `concordance_sums`."""
-    sums = {"rows": len(time), "events": np.sum(event > 0), **concordance_sums(time, event, scores)}
+    sums = {"rows": float(len(time)), "events": float(np.sum(event > 0)), **concordance_sums(time, event, scores)}
     return {name: np.asarray(float(value)) for name, value in sums.items()}
 
 
-def summarize_counts(truth: NDArray[Any], expected: NDArray[Any], deviance: NDArray[Any], likelihood: Any) -> Sums:
+def summarize_counts(truth: Reals, expected: Reals, deviance: Reals, likelihood: Reals) -> Sums:
     """Sums for the deviance and the log-likelihood, means over rows, and for observed counts over expected ones."""
     products = {"observed_squares": truth**2, "crossed": truth * expected, "expected_squares": expected**2}
     sums = {"observed": truth, "expected": expected, **products}
@@ -132,9 +133,7 @@ def summarize_counts(truth: NDArray[Any], expected: NDArray[Any], deviance: NDAr
     return found | _moments("deviance", deviance) | _moments("log-likelihood", likelihood)
 
 
-def summarize_calibration(
-    family: Family, scores: NDArray[Any], target: NDArray[Any], beta: NDArray[Any], meat: bool
-) -> Sums:
+def summarize_calibration(family: Family, scores: Reals, target: Reals, beta: Reals, meat: bool) -> Sums:
     """The answer of a party to `calibrate`."""
     return summarize_effects(family, Design(scores[:, None], target, np.ones(len(target))), beta, meat=meat)
 
@@ -215,12 +214,12 @@ def normal_quantile(confidence: float) -> float:
     return float(ndtri((1 + check_confidence(confidence)) / 2))
 
 
-def _normal(found: Estimate, covariance: NDArray[Any], j: int, z: float) -> Interval:
+def _normal(found: Estimate, covariance: Reals, j: int, z: float) -> Interval:
     value, error = float(found.beta[j]), float(np.sqrt(covariance[j, j]))
     return Interval(value, error, value - z * error, value + z * error)
 
 
-def _moments(name: str, values: NDArray[Any]) -> Sums:
+def _moments(name: str, values: Reals) -> Sums:
     return {f"{name}_sum": np.asarray(np.sum(values)), f"{name}_squares": np.asarray(np.sum(values**2))}
 
 
@@ -308,13 +307,13 @@ def _concordance(sums: Given, z: float) -> Interval | None:
     return Interval(share, error, lower, upper)
 
 
-def _shares_below(some: NDArray[Any], others: NDArray[Any]) -> NDArray[Any]:
+def _shares_below(some: Reals, others: Reals) -> Reals:
     """For each of some, the share of others below it, ties counted half."""
     ordered = np.sort(others)
     below, up_to = (np.searchsorted(ordered, some, side) for side in ("left", "right"))
     return (below + up_to) / (2 * len(others))
 
 
-def _variance_of_mean(values: NDArray[Any]) -> float:
+def _variance_of_mean(values: Reals) -> float:
     """Of shares, whose variance is at most 1/4."""
     return float(values.var(ddof=1) / len(values)) if len(values) > 1 else 1 / 4

@@ -3,14 +3,14 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..arrays import Reals
 from .sums import HUGE, UNIT, from_triangle, largest_constant
 
-Ask = Callable[[NDArray[Any], bool], Mapping[str, NDArray[Any]]]
+Ask = Callable[[Reals, bool], Mapping[str, Reals]]
 """(parameters, with the sums of the sandwich?) to the sums of all parties (`summarize_effects`): one exchange."""
 
 CLOSE = 1e-6
@@ -52,7 +52,7 @@ class Estimate:
     outcome: Outcome
     why: str
     names: tuple[str, ...]
-    beta: NDArray[Any]
+    beta: Reals
     exchanges: int
     rows: int
     parties: int
@@ -61,10 +61,10 @@ class Estimate:
     value: float
     decrement: float = np.inf
     gap: float = np.inf
-    bounds: NDArray[Any] | None = None
-    model_based: NDArray[Any] | None = None
-    sandwich: NDArray[Any] | None = None
-    clustered: NDArray[Any] | None = None
+    bounds: Reals | None = None
+    model_based: Reals | None = None
+    sandwich: Reals | None = None
+    clustered: Reals | None = None
     degrees: int | None = None
     dispersion: float | None = None
     dropped: tuple[str, ...] = ()
@@ -83,10 +83,10 @@ class _Point:
     decrement, noise: an upper bound of Newton's decrement, and the part of it that is rounding. ratio: of Lemma 1.
     """
 
-    beta: NDArray[Any]
-    sums: Mapping[str, NDArray[Any]]
-    second: NDArray[Any]
-    step: NDArray[Any]
+    beta: Reals
+    sums: Mapping[str, Reals]
+    second: Reals
+    step: Reals
     decrement: float
     noise: float
     ratio: float
@@ -103,7 +103,7 @@ class _Point:
 
 def estimate(
     ask: Ask,
-    start: NDArray[Any],
+    start: Reals,
     *,
     names: Sequence[str],
     exact: bool,
@@ -143,19 +143,19 @@ class _Search:
     def __init__(self, ask: Ask, names: tuple[str, ...], exact: bool, self_concordant: bool, most: int):
         self.ask, self.names, self.exact, self.most = ask, names, exact, most
         self.proving = exact or self_concordant
-        self.kept = np.arange(len(names))
+        self.kept: NDArray[np.intp] = np.arange(len(names))
         self.exchanges = 0
 
-    def answer(self, beta: NDArray[Any], meat: bool) -> Mapping[str, NDArray[Any]]:
+    def answer(self, beta: Reals, meat: bool) -> Mapping[str, Reals]:
         self.exchanges += 1
         return self.ask(beta, meat)
 
-    def point(self, beta: NDArray[Any], sums: Mapping[str, NDArray[Any]]) -> _Point:
+    def point(self, beta: Reals, sums: Mapping[str, Reals]) -> _Point:
         """Newton's step and decrement; the decrement counts what rounding may have done to the slope."""
         kept = self.kept
         second = from_triangle(sums["second"])[np.ix_(kept, kept)]
         slope, off = sums["slope"][kept], sums["rounding"][kept]
-        values, vectors, scale = _scaled_eigen(second)
+        values, vectors, scale = _decompose_scaled(second)
         step, decrement, noise, ratio = np.zeros(beta.size), np.inf, np.inf, np.inf
         if float(sums["value"]) < HUGE and values[0] > 0:
             inverse = vectors / values @ vectors.T
@@ -163,7 +163,7 @@ class _Search:
             step[kept] = -solved
             spread = np.abs(scale * off)
             noise = float(np.sqrt(spread @ np.abs(inverse) @ spread))
-            decrement = float(np.sqrt(max(slope @ solved, 0.0))) + noise
+            decrement = float(np.sqrt(max(float(slope @ solved), 0.0))) + noise
             least = np.linalg.eigvalsh(second)[0]
             constant = 0.0 if self.exact else largest_constant(sums["constant"])
             ratio = constant / np.sqrt(least) if least > 0 and self.proving else np.inf
@@ -187,7 +187,7 @@ class _Search:
             if trial.value <= at.value - 1e-4 * trust * at.decrement**2 + 64 * UNIT * abs(at.value):
                 before, at, trust = at.decrement, trial, 1.0
             else:
-                trust = max(trust / 4, _guaranteed(at.decrement, at.ratio))
+                trust = max(trust / 4, _guarantee_share(at.decrement, at.ratio))
 
     def not_reached(self, at: _Point) -> Estimate:
         why = f"the optimum without penalty was not reached in {self.exchanges} exchanges"
@@ -214,7 +214,7 @@ class _Search:
             at = self.point(at.beta, self.answer(at.beta, True))
         done = self.ended(Outcome.DONE, "", at.beta, at.sums)
         kept, radius = self.kept, at.radius
-        values, vectors, scale = _scaled_eigen(at.second)
+        values, vectors, scale = _decompose_scaled(at.second)
         inverse = scale[:, None] * (vectors / values @ vectors.T) * scale
         left = done.rows - done.uninformative - done.parameters
         degrees = done.rows - done.parameters if self.exact else None
@@ -236,20 +236,20 @@ class _Search:
             decrement=at.decrement,
             gap=_gap(at.decrement, at.ratio),
             bounds=bounds,
-            model_based=self._whole(dispersion * inverse),
+            model_based=self._whole(dispersion * np.asarray(inverse)),
             sandwich=self._whole(inverse @ row @ inverse),
             clustered=clustered,
             degrees=degrees,
             dispersion=vary,
         )
 
-    def _whole(self, matrix: NDArray[Any]) -> NDArray[Any]:
+    def _whole(self, matrix: Reals) -> Reals:
         """The matrix of all parameters, nan for those of dropped columns."""
         whole = np.full((len(self.names), len(self.names)), np.nan)
         whole[np.ix_(self.kept, self.kept)] = (matrix + matrix.T) / 2
         return whole
 
-    def ended(self, outcome: Outcome, why: str, beta: NDArray[Any], sums: Mapping[str, NDArray[Any]]) -> Estimate:
+    def ended(self, outcome: Outcome, why: str, beta: Reals, sums: Mapping[str, Reals]) -> Estimate:
         counts = (round(float(sums[name])) for name in ("rows", "parties", "uninformative"))
         rows, parties, uninformative = counts
         return Estimate(
@@ -266,7 +266,7 @@ class _Search:
             dropped=tuple(name for j, name in enumerate(self.names) if j not in self.kept),
         )
 
-    def _look_far(self, at: _Point) -> tuple[NDArray[Any] | None, _Point]:
+    def _look_far(self, at: _Point) -> tuple[Reals | None, _Point]:
         """A direction along which the losses fall forever, if there is one; and the better of this point and a far one.
 
         A direction without least point leaves alone the rows that keep their curvature far out in it, so it is in the
@@ -285,14 +285,14 @@ class _Search:
             return None, better
         return (direction if _separates(self.answer(direction, False)) else None), better
 
-    def _separable(self, at: _Point, direction: NDArray[Any]) -> Estimate:
+    def _separable(self, at: _Point, direction: Reals) -> Estimate:
         shares = direction / np.max(np.abs(direction))
         moved = {name: float(share) for name, share in zip(self.names, shares, strict=True) if abs(share) > SAME}
         ended = self.ended(Outcome.SEPARABLE, _separable_sentence(moved), at.beta, at.sums)
         return replace(ended, direction=moved)
 
 
-def _separates(sums: Mapping[str, NDArray[Any]]) -> bool:
+def _separates(sums: Mapping[str, Reals]) -> bool:
     """Whether the point that was asked for is a direction in which no loss grows and some fall, up to rounding."""
     along, against = float(sums["along"]), float(sums["against"])
     return along > 0 and against <= SAME * along / float(sums["rows"])
@@ -328,13 +328,13 @@ def _after_step(at: _Point) -> float:
     return at.ratio * at.decrement**2 if np.isfinite(at.ratio) else at.decrement**2
 
 
-def _guaranteed(decrement: float, ratio: float) -> float:
+def _guarantee_share(decrement: float, ratio: float) -> float:
     """The share of Newton's step that is sure to lower the loss (Sun and Tran-Dinh 2019)."""
     u = ratio * decrement
     return float(np.log1p(u) / u) if np.isfinite(u) and u > 0 else 0.0
 
 
-def _scaled_eigen(second: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+def _decompose_scaled(second: Reals) -> tuple[Reals, Reals, Reals]:
     """Eigenvalues and vectors of D H D, and D, which makes the diagonal 1."""
     diagonal = np.diag(second)
     if not np.all(diagonal > 0):
@@ -344,7 +344,7 @@ def _scaled_eigen(second: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any], NDA
     return values, vectors, scale
 
 
-def _project_to_null(beyond: NDArray[Any], before: NDArray[Any], step: NDArray[Any]) -> NDArray[Any]:
+def _project_to_null(beyond: Reals, before: Reals, step: Reals) -> Reals:
     """The part of the step in the null space of a second derivative, judged by the one before.
 
     Entries that are rounding are 0.
@@ -360,7 +360,7 @@ def _project_to_null(beyond: NDArray[Any], before: NDArray[Any], step: NDArray[A
 # Refusals.
 
 
-def _too_few(sums: Mapping[str, NDArray[Any]], size: int, least: float, counted: str) -> str | None:
+def _too_few(sums: Mapping[str, Reals], size: int, least: float, counted: str) -> str | None:
     events = np.atleast_1d(sums["events"])
     contrasts = max(1, events.size - 1)
     parameters = (size + round(float(sums["intercepts"]))) / contrasts
@@ -375,7 +375,7 @@ def _too_few(sums: Mapping[str, NDArray[Any]], size: int, least: float, counted:
     return f"there {are} {fewest:.0f} {what} for {parameters:.0f} parameters{each}, and {least:g} for each are needed"
 
 
-def _independent_columns(sums: Mapping[str, NDArray[Any]], size: int) -> tuple[NDArray[Any], dict[int, list[int]]]:
+def _independent_columns(sums: Mapping[str, Reals], size: int) -> tuple[NDArray[np.intp], dict[int, list[int]]]:
     """Which columns are no combinations of those before them, and for the others of which.
 
     By Cholesky's decomposition of the second derivative in the order of the columns.

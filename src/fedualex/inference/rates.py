@@ -3,8 +3,8 @@
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ..arrays import Reals
 from ..validation import short
 
 
@@ -16,7 +16,7 @@ class Threshold(NamedTuple):
     rows: int
 
 
-def threshold(scores: NDArray[Any], rate: float, confidence: float, slack: float = 0.0) -> Threshold:
+def threshold(scores: Reals, rate: float, confidence: float, slack: float = 0.0) -> Threshold:
     """Above the k-th smallest of n scores by `slack`, how far two computations of a score may be apart, and a last bit.
 
     k is the least with sum_{j >= k} C(n, j) (1 - rate)^j rate^(n - j) <= 1 - confidence. That sum bounds the

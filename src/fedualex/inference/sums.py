@@ -6,11 +6,12 @@ given parameters and never sends it: the sums are those of the *profile* f(b) = 
 derivative are partial gradient and Schur complement (docs/inference.md).
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..arrays import Reals
 from ..problems.families import Family
 
 UNIT = float(np.finfo(np.float64).eps) / 2
@@ -24,7 +25,7 @@ HUGE = 1e25
 STEPS = 200
 """Newton steps for a party's own intercept, of which some ten are taken."""
 
-Sums = dict[str, NDArray[Any]]
+Sums = dict[str, Reals]
 
 
 class Design(NamedTuple):
@@ -34,15 +35,15 @@ class Design(NamedTuple):
     reference level. target: as the family's loss takes it. weight: of each row, >= 0; rows of weight 0 do not count.
     """
 
-    rows: NDArray[Any]
-    target: NDArray[Any]
-    weight: NDArray[Any]
+    rows: Reals
+    target: Reals
+    weight: Reals
 
 
 def summarize_effects(
     family: Family,
     design: Design,
-    beta: NDArray[Any],
+    beta: Reals,
     own_intercept: bool = False,
     *,
     meat: bool = False,
@@ -84,12 +85,12 @@ def summarize_effects(
     return {name: np.clip(np.nan_to_num(sums[name], nan=HUGE), -HUGE, HUGE) for name in sorted(sums)}
 
 
-def triangle(matrix: NDArray[Any]) -> NDArray[Any]:
+def triangle(matrix: Reals) -> Reals:
     """The upper triangle of a symmetric matrix, as one vector."""
     return np.asarray(matrix[np.triu_indices(len(matrix))])
 
 
-def from_triangle(entries: NDArray[Any]) -> NDArray[Any]:
+def from_triangle(entries: Reals) -> Reals:
     """The symmetric matrix of these entries."""
     size = int(np.sqrt(2 * len(entries)))
     whole = np.zeros((size, size))
@@ -97,7 +98,7 @@ def from_triangle(entries: NDArray[Any]) -> NDArray[Any]:
     return whole + np.triu(whole, 1).T
 
 
-def largest_constant(counts: NDArray[Any]) -> float:
+def largest_constant(counts: Reals) -> float:
     """The largest power of two that some party named."""
     named = np.flatnonzero(np.asarray(counts) > 0.5)
     return float(2.0 ** (named[-1] + LEAST_EXPONENT)) if named.size else 0.0
@@ -114,16 +115,16 @@ def add_up(parts: "list[Sums]") -> Sums:
 class _Losses:
     """The losses of some rows, as functions of their free scores, (n, free)."""
 
-    def __init__(self, family: Family, target: NDArray[Any], weight: NDArray[Any], free: int):
+    def __init__(self, family: Family, target: Reals, weight: Reals, free: int):
         self.family, self.target, self.weight, self.free = family, target, weight, free
 
-    def loss(self, score: NDArray[Any]) -> NDArray[Any]:
+    def loss(self, score: Reals) -> Reals:
         return np.asarray(self.family.loss(score[:, 0], self.target))
 
-    def slope(self, score: NDArray[Any]) -> NDArray[Any]:
+    def slope(self, score: Reals) -> Reals:
         return np.asarray(self.family.slope(score[:, 0], self.target))[:, None]
 
-    def second(self, score: NDArray[Any]) -> NDArray[Any]:
+    def second(self, score: Reals) -> Reals:
         return np.asarray(self.family.second(score[:, 0], self.target))[:, None, None]
 
     @property
@@ -144,7 +145,7 @@ class _Losses:
         """R / (the largest norm of a row, centered where the intercept is own): docs/inference.md, Lemma 1."""
         return 2.0 if own_intercept else 1.0
 
-    def along_direction(self, score: NDArray[Any], own_intercept: bool) -> tuple[float, float]:
+    def along_direction(self, score: Reals, own_intercept: bool) -> tuple[float, float]:
         """How fast the losses grow in the end if scores go in this direction, and how far rows go whose losses do not.
 
         The first is 0 and the second is not if and only if the losses have no least point on the line, and none at all:
@@ -158,7 +159,7 @@ class _Losses:
         far = self.weight * np.abs(moved)
         return float(far[grows].sum()), float(far[~grows].sum())
 
-    def _grows(self) -> tuple[NDArray[Any], NDArray[Any]]:
+    def _grows(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """Of which rows the loss grows without bound towards -inf, and towards +inf."""
         far = np.full((len(self.target), 1), FAR)
         return self.slope(-far)[:, 0] < -1e-30, self.slope(far)[:, 0] > 1e-30
@@ -170,7 +171,7 @@ class _ClassLosses(_Losses):
     present: the classes whose scores are not -inf.
     """
 
-    def __init__(self, family: Family, target: NDArray[Any], weight: NDArray[Any], free: int):
+    def __init__(self, family: Family, target: Reals, weight: Reals, free: int):
         super().__init__(family, target.astype(int), weight, free)
         self.present = np.arange(free + 1)
 
@@ -179,15 +180,15 @@ class _ClassLosses(_Losses):
         losses.present = np.unique(self.target)
         return losses
 
-    def loss(self, score: NDArray[Any]) -> NDArray[Any]:
+    def loss(self, score: Reals) -> Reals:
         return np.asarray(self.family.loss(*self._own(score)))
 
-    def slope(self, score: NDArray[Any]) -> NDArray[Any]:
+    def slope(self, score: Reals) -> Reals:
         whole = np.zeros((len(score), self.free + 1))
         whole[:, self.present] = self.family.slope(*self._own(score))
         return whole[:, 1:]
 
-    def second(self, score: NDArray[Any]) -> NDArray[Any]:
+    def second(self, score: Reals) -> Reals:
         whole = np.zeros((len(score), self.free + 1, self.free + 1))
         whole[:, self.present[:, None], self.present] = self.family.second(*self._own(score))
         return whole[:, 1:, 1:]
@@ -202,7 +203,7 @@ class _ClassLosses(_Losses):
     def concordance(self, own_intercept: bool) -> float:
         return float(np.sqrt(2)) * (self.free + 1 if own_intercept else 1)
 
-    def along_direction(self, score: NDArray[Any], own_intercept: bool) -> tuple[float, float]:
+    def along_direction(self, score: Reals, own_intercept: bool) -> tuple[float, float]:
         moved = _with_reference(score)[:, self.present]
         number = np.searchsorted(self.present, self.target)
         if own_intercept:
@@ -211,19 +212,19 @@ class _ClassLosses(_Losses):
         grows = self.weight * (moved.max(axis=1) - own)
         return float(grows.sum()), float(self.weight @ (own - moved.min(axis=1)))
 
-    def _own(self, score: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+    def _own(self, score: Reals) -> tuple[Reals, Reals]:
         return _with_reference(score)[:, self.present], np.searchsorted(self.present, self.target)
 
 
-def _losses_of(family: Family, target: NDArray[Any], weight: NDArray[Any], free: int) -> _Losses:
+def _losses_of(family: Family, target: Reals, weight: Reals, free: int) -> _Losses:
     return (_Losses if family.one_score else _ClassLosses)(family, target, weight, free)
 
 
-def _with_reference(score: NDArray[Any]) -> NDArray[Any]:
+def _with_reference(score: Reals) -> Reals:
     return np.concatenate([np.zeros((len(score), 1)), score], axis=1)
 
 
-def _class_shifts(moved: NDArray[Any], number: NDArray[Any]) -> NDArray[Any]:
+def _class_shifts(moved: Reals, number: Reals) -> Reals:
     """Shifts a of the classes with moved_k + a_k <= moved_c + a_c for every row of class c, if there are any.
 
     These are difference constraints a_k - a_c <= least_ck, solved by the shortest paths of Bellman and Ford.
@@ -244,7 +245,7 @@ def _class_shifts(moved: NDArray[Any], number: NDArray[Any]) -> NDArray[Any]:
 # Sums.
 
 
-def _count_rows(family: Family, target: NDArray[Any], free: int) -> Sums:
+def _count_rows(family: Family, target: Reals, free: int) -> Sums:
     rows = np.asarray(float(len(target)))
     if not family.one_score:
         events = np.bincount(target.astype(int), minlength=free + 1).astype(float)
@@ -267,7 +268,7 @@ def _nothing(rows: int, size: int, meat: bool) -> Sums:
     return zeros | {"uninformative": np.asarray(float(rows))}
 
 
-def _derivatives(losses: _Losses, matrix: NDArray[Any], block: NDArray[Any], own_intercept: bool, meat: bool) -> Sums:
+def _derivatives(losses: _Losses, matrix: Reals, block: Reals, own_intercept: bool, meat: bool) -> Sums:
     score, center = matrix @ block, np.zeros(matrix.shape[1])
     shift = _find_intercept(losses, score) if own_intercept else np.zeros(losses.free)
     score = score + shift
@@ -304,7 +305,7 @@ def _derivatives(losses: _Losses, matrix: NDArray[Any], block: NDArray[Any], own
     return sums
 
 
-def _second_derivative(matrix: NDArray[Any], second: NDArray[Any]) -> NDArray[Any]:
+def _second_derivative(matrix: Reals, second: Reals) -> Reals:
     """sum_i x_i x_i' (x) S_i, the parameters of one column side by side."""
     columns, free = matrix.shape[1], second.shape[1]
     whole = np.empty((columns, free, columns, free))
@@ -314,9 +315,7 @@ def _second_derivative(matrix: NDArray[Any], second: NDArray[Any]) -> NDArray[An
     return whole.reshape(columns * free, columns * free)
 
 
-def _rounding(
-    matrix: NDArray[Any], reach: NDArray[Any], slope: NDArray[Any], second: NDArray[Any], weight: NDArray[Any]
-) -> NDArray[Any]:
+def _rounding(matrix: Reals, reach: Reals, slope: Reals, second: Reals, weight: Reals) -> Reals:
     """How far the slope may be off: each score by its sum, each slope by the score and by its own formula, the sum.
 
     To first order in the unit of rounding; `reach` is the sum of absolute terms of a score.
@@ -326,7 +325,7 @@ def _rounding(
     return np.asarray(UNIT * terms * (np.abs(matrix).T @ (weight[:, None] * each))).ravel()
 
 
-def one_hot(bound: float) -> NDArray[Any]:
+def one_hot(bound: float) -> Reals:
     """The power of two that is not below a bound, as a vector that adds over parties."""
     counts = np.zeros(EXPONENTS)
     if bound > 0:
@@ -334,7 +333,7 @@ def one_hot(bound: float) -> NDArray[Any]:
     return counts
 
 
-def _find_intercept(losses: _Losses, score: NDArray[Any]) -> NDArray[Any]:
+def _find_intercept(losses: _Losses, score: Reals) -> Reals:
     """The best constants to add to the scores of all rows, to rounding: Newton's method with steps that are halved."""
     weight, shift = losses.weight, np.zeros(losses.free)
     value, slope = weight @ losses.loss(score), np.inf

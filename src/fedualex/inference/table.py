@@ -7,7 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ..arrays import Reals
 from ..display import determined, rounded_up, text_table
+from ..storage import Json
 from .coefficients import Proved
 from .newton import Estimate, Outcome
 
@@ -86,10 +88,10 @@ class Effect(NamedTuple):
         return _effect(self.name, self.reference, numbers, effect, self.penalized_proved, self.shown_per)
 
 
-def shown_rows(plain: Mapping[str, Any]) -> list[dict[str, Any]]:
+def shown_rows(plain: Json) -> list[Json]:
     """The rows of `Effects.plain`, each for as many units of its column as it is to be shown for."""
     found = Effects.read(plain)
-    rows: list[dict[str, Any]] = replace(found, rows=[row.shown(found.effect) for row in found.rows]).plain()["rows"]
+    rows: list[Json] = replace(found, rows=[row.shown(found.effect) for row in found.rows]).plain()["rows"]
     return rows
 
 
@@ -98,7 +100,7 @@ def unit_text(units: float) -> str:
     return f"{units:,.0f}" if 1 <= units < 1e9 else f"{units:g}"
 
 
-def readable_units(mean: NDArray[Any], deviation: NDArray[Any]) -> NDArray[Any]:
+def readable_units(mean: Reals, deviation: Reals) -> Reals:
     """For each column how many of its units its effect is shown for: the power of ten below its deviation.
 
     One unit for deviations between NARROW and WIDE, and for columns of 0 and 1, whose variance is near mean (1 - mean).
@@ -127,13 +129,13 @@ class Effects:
     degrees: int | None
     words: list[str]
 
-    def plain(self) -> dict[str, Any]:
+    def plain(self) -> Json:
         """As JSON has it: what is not finite is None."""
         rows = [{name: finite(value) for name, value in row._asdict().items()} for row in self.rows]
         return {**vars(self), "rows": rows, "words": list(self.words)}
 
     @classmethod
-    def read(cls, plain: Mapping[str, Any]) -> "Effects":
+    def read(cls, plain: Json) -> "Effects":
         """From what `plain` wrote, with whatever stands beside it."""
         found = {one.name: plain[one.name] for one in fields(cls)}
         rows = [_read(row, plain["effect"]) for row in plain["rows"]]
@@ -188,17 +190,17 @@ class Effects:
 def tabulate(
     estimate: Estimate,
     *,
-    penalized: NDArray[Any] | None,
+    penalized: Reals | None,
     effect: str,
     kind: str = "model-based",
     confidence: float = 0.95,
     conditional: bool = False,
-    units: NDArray[Any] | None = None,
-    offset: NDArray[Any] | None = None,
+    units: Reals | None = None,
+    offset: Reals | None = None,
     names: Sequence[str] | None = None,
     references: Mapping[str, str] | None = None,
     proved: Proved | None = None,
-    shown_per: NDArray[Any] | None = None,
+    shown_per: Reals | None = None,
     about: str = UNPENALIZED,
 ) -> Effects:
     """The table of an estimate that is DONE.
@@ -216,7 +218,7 @@ def tabulate(
         raise ValueError(f"estimate must be DONE, got {estimate.outcome.name}: {estimate.sentence}")
     check_confidence(confidence)
     names = tuple(estimate.names if names is None else names)
-    values, errors, bounds = _reported(estimate, covariance_of(estimate, kind), units)
+    values, errors, bounds = _convert_units(estimate, covariance_of(estimate, kind), units)
     values = values if offset is None else values + offset
     degrees = estimate.degrees if kind == "model-based" else None
     if kind == QUASI:
@@ -256,7 +258,7 @@ def check_confidence(confidence: float) -> float:
     return confidence
 
 
-def covariance_of(estimate: Estimate, kind: str) -> NDArray[Any]:
+def covariance_of(estimate: Estimate, kind: str) -> Reals:
     """The covariance of this kind, refused where there is none."""
     if kind not in KINDS:
         raise ValueError(f"kind must be one of {', '.join(map(repr, KINDS))}, got {kind!r}")
@@ -272,9 +274,7 @@ def covariance_of(estimate: Estimate, kind: str) -> NDArray[Any]:
     return found
 
 
-def _reported(
-    estimate: Estimate, covariance: NDArray[Any], units: NDArray[Any] | None
-) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+def _convert_units(estimate: Estimate, covariance: Reals, units: Reals | None) -> tuple[Reals, Reals, Reals]:
     """Values, errors and proved bounds in the units that are reported; nan for dropped and for constant columns."""
     bounds = np.full(estimate.beta.size, np.inf) if estimate.bounds is None else estimate.bounds
     matrix = np.eye(estimate.beta.size) if units is None else np.asarray(units, float)
@@ -291,15 +291,13 @@ def _reported(
     return values, errors, np.where(lost, np.inf, within)
 
 
-def _tests(
-    values: NDArray[Any], errors: NDArray[Any], confidence: float, degrees: int | None
-) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+def _tests(values: Reals, errors: Reals, confidence: float, degrees: int | None) -> tuple[Reals, Reals, Reals]:
     """The statistic, its two-sided chance, and half the length of the interval."""
     from scipy import stats  # a site of a deployment starts without it
 
     law = stats.norm() if degrees is None else stats.t(degrees)
     with np.errstate(divide="ignore", invalid="ignore"):
-        z = values / errors
+        z: NDArray[np.float64] = np.asarray(values / errors, float)
     return z, 2 * law.sf(np.abs(z)), law.ppf((1 + confidence) / 2) * errors
 
 
@@ -344,7 +342,7 @@ def _effect(
     return Effect(ratio=ratio, ratio_lower=lower, ratio_upper=upper, **told, **numbers)  # type: ignore[arg-type]
 
 
-def _read(row: Mapping[str, Any], effect: str) -> Effect:
+def _read(row: Json, effect: str) -> Effect:
     """What was not finite was a number of a dropped column, or a bound that is not proved."""
     numbers = {key: np.nan if row[key] is None else float(row[key]) for key in NUMBERS}
     numbers |= {key: np.inf for key in UNPROVED if row[key] is None}

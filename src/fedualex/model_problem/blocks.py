@@ -68,11 +68,11 @@ class Separate:
 
     def prox(self, v: Floats, t: Floats) -> Floats:
         """argmin sum_i (x_i - v_i)^2 / (2 t_i) + psi(x), psi without its quadratic and linear terms."""
-        return self._solved(v, t)[0]
+        return self._solve_coupling(v, t)[0]
 
     def slope(self, v: Floats, t: Floats) -> Slope:
         """The derivative of the prox at v; at a kink one of its limits."""
-        x, nu = self._solved(v, t)
+        x, nu = self._solve_coupling(v, t)
         form = self.form
         inside = (x > self.lower) & (x < self.upper)
         if self.labels is not None:
@@ -86,7 +86,7 @@ class Separate:
             scale = x / (x + t * form.entropy)
         if form.coupling == "l2":
             scale = scale / (1 + nu * t)
-        first = _scaled(scale) if self.labels is None else self._grouped(x, t * scale, kept, scale)
+        first = _scaled(scale) if self.labels is None else self._invert_groups(x, t * scale, kept, scale)
         tied = form.coupling == "sum" or nu > 0
         if not tied:
             plain = form.entropy == 0 and self.labels is None
@@ -101,7 +101,7 @@ class Separate:
 
         return Slope(kept, False, apply)
 
-    def _grouped(self, x: Floats, t: Floats, kept: NDArray[np.intp], scale: Floats) -> Callable[[Floats], Floats]:
+    def _invert_groups(self, x: Floats, t: Floats, kept: NDArray[np.intp], scale: Floats) -> Callable[[Floats], Floats]:
         """The inverse of 1 + T (w / |x_g|) (1 - u u'), u = x_g / |x_g|, on each group, of what was scaled."""
         labels, weights = self.labels[kept], self.form.weights  # type: ignore[index]
         norms = np.sqrt(np.bincount(labels, x * x, weights.size))[labels]  # type: ignore[union-attr]
@@ -121,7 +121,7 @@ class Separate:
 
         return apply
 
-    def _solved(self, v: Floats, t: Floats) -> tuple[Floats, float]:
+    def _solve_coupling(self, v: Floats, t: Floats) -> tuple[Floats, float]:
         """The prox and the multiplier of the coupling."""
         form = self.form
         free = self._at(v, t, 0.0)
@@ -151,7 +151,8 @@ class Separate:
         return np.clip(x, self.lower, self.upper)
 
     def _in_ball(self, v: Floats, t: Floats, free: Floats) -> tuple[Floats, float]:
-        radius, order = self.form.radius, 1 if self.form.coupling == "l1" else 2
+        radius = self.form.radius
+        order = 1 if self.form.coupling == "l1" else 2
         size = float(np.linalg.norm(free, order)) if free.size else 0.0
         if size <= radius:
             return free, 0.0
@@ -176,7 +177,7 @@ class Separate:
             moved = (t[at] / (1 + nu * t[at]) * x[at])[:, None]
             if self.labels is not None:
                 scale = 1 / (1 + nu * t[at])
-                moved = self._grouped(x[at], t[at] * scale, at, scale)((t[at] * x[at])[:, None])
+                moved = self._invert_groups(x[at], t[at] * scale, at, scale)((t[at] * x[at])[:, None])
             step = (length / self.form.radius - 1) * length * length / float(x[at] @ moved[:, 0])
             nu += step
             if abs(step) <= 1e-16 * nu:

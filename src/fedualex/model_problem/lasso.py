@@ -118,7 +118,8 @@ def _solve(loss: Reduced, l1: float, w: Floats) -> Floats:
         trial = _solve_among(loss, l1, active, np.sign(moved[active]))
         if trial is not None and _is_solution(loss, l1, trial, active, np.sign(moved[active])):
             return trial
-        before, w = w, w if trial is None else _move(loss, l1, w, trial)
+        before = w
+        w = w if trial is None else _move(loss, l1, w, trial)
         if w is before:
             w = _descend(loss, l1, w)
         if w is before:

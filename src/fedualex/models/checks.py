@@ -12,6 +12,7 @@ from typing import Any
 
 from ..data.encoder import MEAN, MISSING
 from ..inference.table import KINDS as ERRORS, Effect
+from ..storage import Json
 from ..validation import short
 
 Kind = Callable[[str, Any], None]
@@ -19,14 +20,14 @@ Kind = Callable[[str, Any], None]
 NOTHING: Mapping[str, Kind] = MappingProxyType({})
 
 
-def check_document(document: Mapping[str, Any]) -> None:
+def check_document(document: Json) -> None:
     """Refuse the first entry of a wrong kind."""
     _check_columns(document)
     for name, kind in DOCUMENT.items():
         kind(name, document[name])
 
 
-def _check_columns(document: Mapping[str, Any]) -> None:
+def _check_columns(document: Json) -> None:
     numbers, categories, target = (document[key] for key in ("numbers", "categories", "target"))
     NAMES("numbers", numbers)
     _require(isinstance(categories, dict), "categories", categories, "a table")
@@ -50,7 +51,7 @@ def _check_category(name: str, own: Any) -> None:
         raise ValueError(f"the column {name!r} must have a share for each category, and one as its reference")
 
 
-def _check_coding(document: Mapping[str, Any], names: list[str]) -> None:
+def _check_coding(document: Json, names: list[str]) -> None:
     """What models of earlier schemas do not have."""
     codes, indicators = (document.get(key, []) for key in ("codes", "indicators"))
     known = _is_words(codes) and set(codes) <= set(document["categories"])
@@ -65,7 +66,7 @@ def _check_coding(document: Mapping[str, Any], names: list[str]) -> None:
     _require(missing in MISSING, "missing", missing, f"one of {', '.join(MISSING)}")
 
 
-def _check_curves(document: Mapping[str, Any], names: list[str]) -> None:
+def _check_curves(document: Json, names: list[str]) -> None:
     """Curves of columns of numbers, with numbers that fit one another, and pairs of columns."""
     curves, products = document.get("curves", {}), document.get("products", [])
     known = isinstance(curves, dict) and {*curves} <= {*document["numbers"]}

@@ -1,11 +1,13 @@
 """A linear model of a table: what it was fitted to, how it answers, and what is certified about it."""
 
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..accepted import Columns
+from ..arrays import Reals, Values
 from ..data import Encoder, Standardizer
 from ..data.columns import CellError, column_of_kind, plain_column
 from ..display import rounded_up
@@ -13,6 +15,9 @@ from ..inference.table import Effects
 from ..problems.readings import Reading
 from ..storage import Json
 from ..validation import missing, short
+
+if TYPE_CHECKING:
+    from sklearn.pipeline import Pipeline
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,16 +29,16 @@ class Answers:
     """
 
     reading: Reading
-    labels: NDArray[Any] = field(default_factory=lambda: np.zeros(0))
+    labels: Values = field(default_factory=lambda: np.zeros(0))
     threshold: float = 0.0
-    center: Any = 0.0
-    scale: Any = 1.0
+    center: Reals | float = 0.0
+    scale: Reals | float = 1.0
 
-    def of(self, scores: NDArray[Any]) -> NDArray[Any]:
+    def of(self, scores: Reals) -> Values:
         """The answer for each row."""
         return self.reading.predict(scores, self)
 
-    def probabilities(self, scores: NDArray[Any]) -> NDArray[Any]:
+    def probabilities(self, scores: Reals) -> Reals:
         """One column for each class; refused where scores are none of a probability model."""
         return self.reading.probabilities(scores)
 
@@ -46,7 +51,7 @@ def standardized(reading: Reading, scale: Standardizer, several: bool) -> Answer
     return Answers(reading, center=center, scale=size)
 
 
-def exposures(table: Any, name: str) -> NDArray[np.float64]:
+def exposures(table: Columns, name: str) -> NDArray[np.float64]:
     """What the counts of a table's rows are over, checked."""
     if name not in table:
         raise ValueError(f"table must have the column {name!r}, the exposure; for rates, a column of ones")
@@ -76,7 +81,7 @@ class Coefficient(NamedTuple):
         return float(np.max(np.abs(self.per_deviation)))
 
 
-def named(encoder: Encoder, weights: NDArray[np.float64]) -> list[Coefficient]:
+def named(encoder: Encoder, weights: Reals) -> list[Coefficient]:
     """All coefficients, the largest first: w_j / deviation_j for a number, w_j for a category.
 
     Sizes that agree in nine digits, as those of two opposite categories do, are in the order of the features.
@@ -87,7 +92,7 @@ def named(encoder: Encoder, weights: NDArray[np.float64]) -> list[Coefficient]:
     return sorted(found, key=lambda c: -float(f"{c.size:.8e}"))
 
 
-def intercept(encoder: Encoder, weights: NDArray[np.float64], bias: NDArray[np.float64]) -> NDArray[np.float64]:
+def intercept(encoder: Encoder, weights: Reals, bias: Reals) -> Reals:
     """The score of a row of zeros that is in the reference of all categories."""
     return np.asarray(bias + encoder.origin @ weights)
 
@@ -104,8 +109,8 @@ class Model:
     """
 
     encoder: Encoder
-    weights: NDArray[Any]
-    bias: NDArray[Any]
+    weights: Reals
+    bias: Reals
     answers: Answers
     target: str | tuple[str, ...]
     certificate: Json = field(default_factory=dict)
@@ -149,11 +154,11 @@ class Model:
         return (*self.encoder.numbers, *self.encoder.categories)
 
     @property
-    def classes(self) -> NDArray[Any]:
+    def classes(self) -> Values:
         """The labels that can be predicted; none for numbers."""
         return self.answers.labels
 
-    def decision_function(self, table: Any) -> NDArray[Any]:
+    def decision_function(self, table: Columns) -> Reals:
         """The score of each row of a table; one column a class for more than two classes, one a target for several.
 
         table: a `fx.data.Table`, a data frame, or any mapping from names to columns. Missing numbers, and missing and
@@ -170,11 +175,11 @@ class Model:
             raise ValueError(f"table must have numbers whose scores float64 holds; that of row {row} is beyond it")
         return scores
 
-    def predict(self, table: object) -> NDArray[Any]:
+    def predict(self, table: Columns) -> Values:
         """The class or the number of each row; one column for each of several targets."""
         return self.answers.of(self.decision_function(table))
 
-    def predict_proba(self, table: object) -> NDArray[Any]:
+    def predict_proba(self, table: Columns) -> Reals:
         """The probability of each class, one column each; refused for a ranking and for numbers."""
         return self.answers.probabilities(self.decision_function(table))
 
@@ -184,12 +189,12 @@ class Model:
         return named(self.encoder, self.answers.scale * self.weights)
 
     @property
-    def intercept(self) -> NDArray[Any]:
+    def intercept(self) -> Reals:
         """The answer's part that no feature adds."""
         bias = np.asarray(self.answers.center + self.answers.scale * self.bias)
         return intercept(self.encoder, self.answers.scale * self.weights, bias)
 
-    def unseen(self, table: Any) -> dict[str, list[str]]:
+    def unseen(self, table: Columns) -> dict[str, list[str]]:
         """Categories of a table that were not there in training, by column; they count as missing ones do."""
         found: dict[str, list[str]] = {}
         for name, known in self.encoder.categories.items():
@@ -200,7 +205,7 @@ class Model:
             found |= {name: new} if new else {}
         return found
 
-    def beyond(self, table: Any) -> dict[str, tuple[int, float, float]]:
+    def beyond(self, table: Columns) -> dict[str, tuple[int, float, float]]:
         """The columns that bend, each with how many rows of a table are beyond its outer knots, and these.
 
         There an effect is a straight line.
@@ -213,12 +218,12 @@ class Model:
                 found[name] = (count, low, high)
         return found
 
-    def holes(self, table: Any) -> dict[str, int]:
+    def holes(self, table: Columns) -> dict[str, int]:
         """The columns of a table that miss values, each with how many."""
         found = {name: int(missing(table[name]).sum()) for name in self.columns if name in table}
         return {name: count for name, count in found.items() if count}
 
-    def curve(self, name: str, values: object) -> NDArray[Any]:
+    def curve(self, name: str, values: object) -> Reals:
         """What values of a column that bends add to the answer, against its middle knot."""
         rows = self.encoder.curve_at(name, np.asarray(values, float))
         return np.asarray(self.answers.scale * (rows @ self.weights))
@@ -251,7 +256,7 @@ class Model:
         """What coefficients add up to, in words."""
         return self.answers.reading.adds_to(self.targets, self.answers, self.weights.ndim > 1)
 
-    def to_sklearn(self) -> Any:
+    def to_sklearn(self) -> "Pipeline":
         """The same model as a pipeline of scikit-learn's own classes, which needs nothing of this library.
 
         It takes matrices or data frames with exactly `columns`, in their order.

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ..arrays import Reals, Values
 from ..data.columns import required
 from .model import Model
 
@@ -50,7 +50,7 @@ def _missing_numbers(model: Model) -> list[int]:
     return [i for i, name in enumerate(model.encoder.numbers) if name in said]
 
 
-def _values(model: Model, name: str) -> NDArray[Any]:
+def _values(model: Model, name: str) -> Values:
     """What a column of categories can hold, in the order of scikit-learn's columns: numbers where all are codes."""
     levels = model.encoder.categories[name]
     said = any(name in group for group in model.encoder.indicators)
@@ -79,7 +79,7 @@ def _holes() -> Any:
     return steps.make_pipeline(_plain(dtype=float), impute.MissingIndicator(features="all"))
 
 
-def _words(values: NDArray[Any]) -> Any:
+def _words(values: Values) -> Any:
     steps = required("sklearn.pipeline", "scikit-learn", "estimators", "to_sklearn()")
     scaling = required("sklearn.preprocessing", "scikit-learn", "estimators", "to_sklearn()")
     one = scaling.OneHotEncoder(categories=[values], handle_unknown="ignore", sparse_output=False)
@@ -110,7 +110,7 @@ def _estimator(model: Model) -> Any:
     return estimator
 
 
-def _coefficients(model: Model) -> tuple[NDArray[Any], NDArray[Any]]:
+def _coefficients(model: Model) -> tuple[Reals, Reals]:
     """The weights of the pipeline's columns, and the bias: the score of missing numbers and of no category."""
     encoder, weights = model.encoder, np.array(model.weights)
     numbers = len(encoder.numbers)

@@ -6,16 +6,16 @@ import json
 import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..arrays import Values
 from ..data import Encoder, Standardizer
 from ..data.curves import Curve
 from ..data.encoder import MEAN
 from ..problems.families import reading_of
-from ..storage import arrays_within, read_within, write_atomically, write_json
+from ..storage import Json, arrays_within, read_within, write_atomically, write_json
 from ..validation import short
 from .checks import check_document
 from .model import Answers, Model
@@ -48,14 +48,14 @@ def save(model: Model, folder: str | Path) -> Path:
     return path
 
 
-def _checksums(document: Mapping[str, Any], arrays: bytes) -> dict[str, str]:
+def _checksums(document: Json, arrays: bytes) -> dict[str, str]:
     """SHA-256 of the document without them, written in one way, and of the file of arrays."""
     plain = {key: value for key, value in document.items() if key != CHECKSUMS}
     words = json.dumps(plain, sort_keys=True, separators=(",", ":")).encode()
     return {JSON: hashlib.sha256(words).hexdigest(), ARRAYS: hashlib.sha256(arrays).hexdigest()}
 
 
-def to_parts(model: Model) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+def to_parts(model: Model) -> tuple[Json, dict[str, Values]]:
     """A model as plain data and arrays, for a folder or a message."""
     arrays = {"weights": model.weights, "bias": np.asarray(model.bias), "labels": model.answers.labels}
     if (scale := model.encoder.standardizer) is not None:
@@ -81,12 +81,12 @@ def to_parts(model: Model) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     return document, arrays
 
 
-def _category(encoder: Encoder, name: str) -> dict[str, Any]:
+def _category(encoder: Encoder, name: str) -> Json:
     levels, shares = encoder.categories[name], encoder.shares[name]
     return {"levels": list(levels), "shares": list(shares), "reference": encoder.references[name]}
 
 
-def _curve(curve: Curve) -> dict[str, Any]:
+def _curve(curve: Curve) -> Json:
     return {"knots": list(curve.knots), "mix": list(map(list, curve.mix))}
 
 
@@ -138,7 +138,7 @@ def _check_depth(document: object) -> None:
         level = [value for one in inner for value in one]
 
 
-def from_parts(document: Mapping[str, Any], arrays: Mapping[str, Any]) -> Model:
+def from_parts(document: Json, arrays: Mapping[str, Values]) -> Model:
     """The model of `to_parts`; what is no model can fail in many ways."""
     check_document(document)
     numbers = tuple(document["numbers"])
@@ -162,7 +162,7 @@ def from_parts(document: Mapping[str, Any], arrays: Mapping[str, Any]) -> Model:
     return model
 
 
-def _encoder(numbers: tuple[str, ...], scale: Standardizer | None, document: Mapping[str, Any]) -> Encoder:
+def _encoder(numbers: tuple[str, ...], scale: Standardizer | None, document: Json) -> Encoder:
     """Models of earlier schemas have no categories, or were refused."""
     categories = document["categories"]
     levels = {name: tuple(own["levels"]) for name, own in categories.items()}

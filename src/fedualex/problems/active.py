@@ -1,12 +1,11 @@
 """Which bounds of a problem's domain an answer touches."""
 
 import warnings
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .. import tree
+from ..arrays import Reals
 from ..compiling import double
 from ..geometry import Euclidean, is_geometry
 from ..regularizers import AbstractRegularizer, Box, InBall, InBox, L1Ball, L2Ball, Spectral, split
@@ -41,7 +40,7 @@ def active_bounds(problem: AbstractProblem, z: Saddle) -> list[str]:
     return active
 
 
-def _touches(part: object, leaf: NDArray[Any]) -> bool:
+def _touches(part: object, leaf: Reals) -> bool:
     if not isinstance(part, Euclidean):
         return False
     domain = domain_of(part.regularizer)

@@ -5,15 +5,15 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from jaxtyping import Array
-from numpy.typing import NDArray
 
 from ..accepted import Column, Matrix, Number, Numbers
+from ..arrays import Array, Reals
 from ..regularizers import L1, Box
 from ..summaries import Known, Summary
 from ..tree import Saddle, Tree
 from ..validation import nonnegative, of_type, positive, real_array
 from .active import domain_of
+from .base import AbstractProblem
 from .families import Logistic
 from .general import Problem
 from .known import (
@@ -29,7 +29,7 @@ from .known import (
 )
 from .readings import ClassReading, Reading
 from .recipe import AbstractRecipe, assemble, built_from
-from .rows import Rows, checked_weights, class_column, features, labels_of_model, split_rows
+from .rows import Data, Rows, checked_weights, class_column, features, labels_of_model, split_rows
 from .scores import linear_rows, linear_score, row_weight
 
 NOT_CONCAVE = "the loss is convex, not concave, in the perturbation, so no certificate of a saddle point exists"
@@ -46,7 +46,7 @@ class AdversarialRecipe(AbstractRecipe):
     lam: Number
     l1: Number = 0.0
     l2: Number = 1e-3
-    weights: Any = "samples"
+    weights: Numbers | str = "samples"
     exchanges: ClassVar[int] = 2
 
     def __post_init__(self) -> None:
@@ -58,7 +58,6 @@ class AdversarialRecipe(AbstractRecipe):
 
     @property
     def reading(self) -> Reading:
-        """Two classes."""
         return ClassReading()
 
     def summarize(self, rows: Rows, known: Sequence[Known], client: int) -> Summary:
@@ -67,11 +66,11 @@ class AdversarialRecipe(AbstractRecipe):
             return self.opening(rows, client, labels={"classes": rows.labels(rows.y)})
         return Summary(sums=sums_by_class(rows, known_classes(known, two=True), rows.masses(self.weights, client)))
 
-    def examples(self, rows: Rows, known: Sequence[Known], client: int) -> dict[str, NDArray[Any]]:
+    def examples(self, rows: Rows, known: Sequence[Known], client: int) -> dict[str, object]:
         """Rows with the signs of their classes."""
         return rows.weighed(row=rows.features, target=rows.signs(known_classes(known, two=True)))
 
-    def problem(self, known: Sequence[Known], data: object) -> Problem:
+    def problem(self, known: Sequence[Known], data: Data) -> Problem:
         """The bounds of `universal_adversarial`."""
         means, budget = class_means(known[1]), float(np.log(2))
         penalty = Penalty(self.l1, self.l2, None)
@@ -125,7 +124,7 @@ class AttackedLogistic(Smooth):
         score = linear_score(x, example["row"]) + delta @ x["weights"]
         return row_weight(example) * Logistic().loss(score, example["target"])
 
-    def jacobian_bound(self, examples: Tree, problem: Any) -> float:
+    def jacobian_bound(self, examples: Tree, problem: AbstractProblem) -> float:
         """Of the blocks, with W = max ||w||, D = max ||delta||, s the largest singular value of the weighted (row, 1),
         and p the sum of their weights: xx (s + D sqrt p)^2 / 4, yy p W^2 / 4, xy (s + D sqrt p) W sqrt p / 4 + p.
         """
@@ -167,14 +166,14 @@ def attack_report(X: Matrix, y: Column, z: Saddle, *, labels: Column | None = No
     weights, bias, delta = _model(z, rows.shape[1])
     zero = float(nonnegative("zero", zero))
 
-    def accuracy(scores: Any) -> float:
+    def accuracy(scores: Reals) -> float:
         return float(np.mean((scores > 0) == (label == 1)))
 
     scores = rows @ weights + bias
     return AttackReport(accuracy(scores), accuracy(scores + delta @ weights), float(np.mean(np.abs(delta) > zero)))
 
 
-def _model(z: Any, features: int) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+def _model(z: Saddle, features: int) -> tuple[Reals, Reals, Reals]:
     """Weights, bias and attack of an answer."""
     accepted = f"the answer of `universal_adversarial` for {features} features"
     of_type("z", z, Saddle, accepted)

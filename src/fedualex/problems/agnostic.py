@@ -2,34 +2,33 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
 from numpy.typing import NDArray
 
 from ..accepted import Column, Matrix, Number, Numbers
+from ..arrays import Array, Reals, Values
 from ..certificates.rounding import Majorized
 from ..geometry import EntropicSimplex
 from ..regularizers import KL, CappedSimplex
 from ..summaries import Known, Summary
 from ..tree import Saddle, Tree, cast_like
 from ..validation import nonnegative, of_type, positive, real_array, short
+from .base import AbstractProblem
 from .families import Family, family_of
 from .general import Problem
 from .known import Floor, Penalty, Smooth, known_classes, norm_of_blocks, total_mass
 from .readings import Reading
 from .recipe import AbstractRecipe, Measure, assemble, built_from
-from .rows import Rows, features, label_column, split_rows
+from .rows import Data, Rows, features, label_column, split_rows
 from .scores import ScoreSum, linear_rows, linear_score, scored
 
 # Mixtures of clients or groups: a prior, the simplex of mixtures with its regularizer, and the loss of a mixture.
 
 
-def mixtures(
-    kl: Number, mixture: NDArray[Any], cvar: Number | None, prior: bool, spread: float = 0.0
-) -> EntropicSimplex:
+def mixtures(kl: Number, mixture: Reals, cvar: Number | None, prior: bool, spread: float = 0.0) -> EntropicSimplex:
     """The simplex of mixtures, held to one mixture by kl or capped by cvar; prior: whether the mixture was given."""
     kl = nonnegative("kl", kl)
     if cvar is None:
@@ -47,7 +46,7 @@ def mixtures(
     return EntropicSimplex(CappedSimplex(min(1.0, 1 / (float(share) * mixture.size))))
 
 
-def checked_prior(prior: object, count: int, part: str) -> NDArray[Any]:
+def checked_prior(prior: object, count: int, part: str) -> Reals:
     """The prior divided by its sum; all alike without one. part: "client" or "group", of which a mixture is made."""
     p = np.ones(count) if prior is None else real_array("prior", prior, f"{count} numbers > 0")
     if p.shape != (count,) or np.any(p <= 0):
@@ -70,11 +69,11 @@ class Weighted(Majorized, Smooth):
     """
 
     family: Family
-    spread: Any = None
+    spread: Number | None = None
     """None for 0."""
     prior: Numbers | None = None
 
-    def shares(self, y: Any) -> Array:
+    def shares(self, y: Array) -> Array:
         """q of one mixture, or of several one below the other."""
         if self.spread is None:
             return jnp.asarray(y)
@@ -89,7 +88,7 @@ class Weighted(Majorized, Smooth):
         reach = linear_score(x, abs(example["row"]))
         return example["weight"] * self.shares(y)[example["group"]] * self.family.size(reach, example["target"])
 
-    def jacobian_bound(self, examples: Tree, problem: object) -> float:
+    def jacobian_bound(self, examples: Tree, problem: AbstractProblem) -> float:
         """Of the blocks xx and xy, y on the simplex with the norm l1, the largest of a group each.
 
         xx: that of sum_i weight_i phi_i'' r_i r_i^T / n over its rows, r = (row, 1), with bounds of phi_i''. Whatever y
@@ -103,7 +102,7 @@ class Weighted(Majorized, Smooth):
         crossed = np.bincount(group, weight * rows.steepest(self.family) * rows.rows.norms()).max()
         return norm_of_blocks(curved, float(crossed) * self._moved)
 
-    def score_sum(self, examples: Tree, like: Any) -> ScoreSum:
+    def score_sum(self, examples: Tree, like: Saddle) -> ScoreSum:
         """The share of its group, times its weight."""
         from scipy.sparse import csr_array  # imported where second derivatives are wanted
 
@@ -141,7 +140,7 @@ class AgnosticRecipe(AbstractRecipe):
     losses of groups at the mean target; families of classes send weights and sums of rows of each class, at the prior.
     """
 
-    loss: Any = None
+    loss: Family | str | None = None
     delta: Number = 1.0
     l1: Number = 0.0
     l2: Number = 0.0
@@ -190,22 +189,22 @@ class AgnosticRecipe(AbstractRecipe):
             own = group[0] if len(group) else count
             mass = np.bincount(group, masses, count) if self.grouped else (np.arange(count) == own) * 1.0
             return Summary(sums={"group_mass": mass, **sums})
-        family, constant = self._settled(known), self._constant(known)
+        family, constant = self._settle_family(known), self._constant(known)
         share = (self._prior(known) / known[1]["group_mass"])[group] * masses
         each = family.losses(constant, rows)
         losses = {f"group_{name}": np.bincount(group, masses * loss, count) for name, loss in each.items()}
         return Summary(sums=dict(family.evidence(rows, known, share, (constant, constant))) | losses)
 
-    def examples(self, rows: Rows, known: Sequence[Known], client: int) -> dict[str, NDArray[Any]]:
+    def examples(self, rows: Rows, known: Sequence[Known], client: int) -> dict[str, object]:
         """Rows with targets, groups, and the weight of all rows over that of the group's."""
         group = self._numbers(rows, known, client)
         weight = rows.factors * (total_mass(known) / known[1]["group_mass"])[group]
-        target = self._settled(known).encoded(rows, known)
+        target = self._settle_family(known).encoded(rows, known)
         return {"row": rows.features, "target": target, "group": group, "weight": weight}
 
-    def problem(self, known: Sequence[Known], data: object) -> Problem:
+    def problem(self, known: Sequence[Known], data: Data) -> Problem:
         """The bounds of `agnostic`."""
-        family, prior, penalty = self._settled(known), self._prior(known), self._penalty()
+        family, prior, penalty = self._settle_family(known), self._prior(known), self._penalty()
         budget, outputs = family.worst_budget(known[2], known[1]["group_mass"]), family.outputs(known)
         ball, around = penalty.ball(budget), (self._constant(known),) * 2
         shape = (known[2][family.evidence_rows].shape[-1], *outputs)
@@ -222,22 +221,21 @@ class AgnosticRecipe(AbstractRecipe):
             by_construction=True,
         )
 
-    def held_out_losses(self, rows: Rows, known: Sequence[Known]) -> Callable[[NDArray[Any]], NDArray[Any]]:
+    def held_out_losses(self, rows: Rows, known: Sequence[Known]) -> Callable[[Reals], Reals]:
         """Those of the family."""
-        return self._settled(known).losses_of(rows, known)
+        return self._settle_family(known).losses_of(rows, known)
 
     def held_out_parts(self, known: Sequence[Known]) -> int:
-        """The groups."""
         return int(known[0]["groups"].size)
 
-    def held_out_masses(self, rows: Rows, known: Sequence[Known], client: int) -> NDArray[Any]:
+    def held_out_masses(self, rows: Rows, known: Sequence[Known], client: int) -> Reals:
         """A row counts in its group, whose loss is the mean over its rows."""
         return (np.arange(self.held_out_parts(known))[:, None] == self._numbers(rows, known, client)) * rows.shares
 
     def _penalty(self) -> Penalty:
         return Penalty(self.l1, self.l2, self.radius)
 
-    def _group(self, rows: Rows, client: int) -> NDArray[Any]:
+    def _group(self, rows: Rows, client: int) -> Values:
         if rows.group is not None and self.grouped:
             return rows.group
         return np.full(len(rows.y), MERGED if client in self.merged else client)
@@ -245,12 +243,12 @@ class AgnosticRecipe(AbstractRecipe):
     def _numbers(self, rows: Rows, known: Sequence[Known], client: int) -> NDArray[np.int32]:
         return rows.numbers(self._group(rows, client), known[0]["groups"])
 
-    def _prior(self, known: Sequence[Known]) -> NDArray[Any]:
+    def _prior(self, known: Sequence[Known]) -> Reals:
         if isinstance(self.prior, str) and self.prior == ROWS and self.grouped:
             return np.asarray(known[1]["group_mass"] / known[1]["group_mass"].sum())
         return checked_prior(self.prior, known[0]["groups"].size, "group" if self.grouped else "client")
 
-    def _settled(self, known: Sequence[Known]) -> Family:
+    def _settle_family(self, known: Sequence[Known]) -> Family:
         family = self.family()
         settled = family.settled(known)
         if self.loss is not None and settled is not family:
@@ -258,7 +256,7 @@ class AgnosticRecipe(AbstractRecipe):
             raise ValueError(f"loss must be {settled.name!r} for more than two classes, and y holds {count}")
         return settled
 
-    def _mean_target(self, known: Sequence[Known]) -> NDArray[Any]:
+    def _mean_target(self, known: Sequence[Known]) -> Reals:
         """At the prior; 0 where targets are no numbers."""
         if "group_targets" not in known[1]:
             return np.zeros(())

@@ -2,14 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
-from numpy.typing import NDArray
 
 from ..accepted import Column, Matrix, Number, Numbers
+from ..arrays import Array, Reals, Values
 from ..certificates.rounding import Majorized
 from ..regularizers import Box, SquaredL2
 from ..regularizers.fenchel import UNIT
@@ -34,15 +33,15 @@ from .known import (
 )
 from .readings import RankReading, Reading
 from .recipe import AbstractRecipe, assemble, built_from
-from .rows import Rows, class_column, features, is_sparse, scores_at, split_rows
+from .rows import Data, Rows, SparseRow, class_column, features, is_sparse, scores_at, split_rows
 from .scores import ScoreSum, row_weight, score_rows
 
 # The losses of one example by which the area under the ROC curve is maximized.
 
 
-def middle_bias(means: NDArray[Any], weights: object) -> NDArray[Any]:
+def middle_bias(means: Array, weights: object) -> Reals:
     """What is added to <w, row> so that the middle of the class means mu- and mu+ has the score 0."""
-    return -np.asarray(np.mean(means, axis=0) @ np.asarray(weights))
+    return -np.asarray(np.mean(np.asarray(means), axis=0) @ np.asarray(weights))
 
 
 class PairwiseSquare(Majorized, Smooth):
@@ -52,7 +51,7 @@ class PairwiseSquare(Majorized, Smooth):
     middle is taken off its own.
     """
 
-    middle: Any
+    middle: Array
     affine: ClassVar[bool] = True
 
     def __call__(self, x: Tree, alpha: Array, example: Tree) -> Array:
@@ -73,9 +72,10 @@ class PairwiseSquare(Majorized, Smooth):
         xy, 2 ||mean_i weight_i sign_i row_i||.
         """
         sign, row = examples["sign"], examples["row"]
-        weight, center = examples["weight"] / len(sign), self.middle if is_sparse(row) else None
+        weight = examples["weight"] / len(sign)
+        center = np.asarray(self.middle) if is_sparse(row) else None
         rows = score_rows(row, len(self.middle), np.stack([sign > 0, sign < 0], axis=1), center)
-        signed = (weight * sign) @ rows.rows - (0 if center is None else (weight @ sign) * self.middle)
+        signed = (weight * sign) @ rows.rows - (0 if center is None else (weight @ sign) * center)
         return norm_of_blocks(2 * rows.largest_square(weight), 2 * float(np.linalg.norm(signed)))
 
 
@@ -85,9 +85,9 @@ class CenteredSquare(Majorized, Smooth):
     A sparse row is neither: it counts as weight (<w, row> - <w, mean>)^2, with the mean of its class.
     """
 
-    difference: Any
+    difference: Array
     """mu+ - mu-."""
-    means: Any
+    means: Array
     """mu- and mu+."""
     affine: ClassVar[bool] = True
 
@@ -170,7 +170,7 @@ class AucRecipe(AbstractRecipe):
             return self.opening(rows, client, labels={"classes": rows.labels(rows.y)}, sums=own)
         return Summary(sums=_sums_around(rows, known_classes(known, two=True), _mean(known)))
 
-    def examples(self, rows: Rows, known: Sequence[Known], client: int) -> dict[str, Any]:
+    def examples(self, rows: Rows, known: Sequence[Known], client: int) -> dict[str, object]:
         """Rows relative to the middle of the class means; without saddle relative to their own, and at most d.
 
         Sparse rows stay as they are.
@@ -179,22 +179,27 @@ class AucRecipe(AbstractRecipe):
         weight = rows.factors * (total_mass(known) / known[1]["class_mass"])[number]
         row = rows.features
         if self.saddle:
-            row = row if is_sparse(row) else row - _middle(known)
+            row = row if isinstance(row, SparseRow) else row - _middle(known)
             return {"row": row, "sign": 2.0 * number - 1, "weight": weight}
-        return (
-            {"row": row, "class": number, "weight": weight} if is_sparse(row) else _squares(row - mean[number], weight)
-        )
+        if isinstance(row, SparseRow):
+            return {"row": row, "class": number, "weight": weight}
+        return dict(_squares(row - mean[number], weight))
 
-    def problem(self, known: Sequence[Known], data: object) -> Problem:
+    def problem(self, known: Sequence[Known], data: Data) -> Problem:
         """The bounds of `auc`."""
         ball, (down, up) = self._ball(), class_means(known[1])
         weights = penalized(ball, nonnegative("l1", self.l1), nonnegative("l2", self.l2))
         like = {"weights": np.zeros(up.size), "a": np.zeros(()), "b": np.zeros(())}
         if not self.saddle:
             only = Saddle({"weights": like["weights"]})
-            parts: dict[str, Any] = {"floor": Floor(None, 0.0, each=True), "by_construction": True}
             return self.built(
-                CenteredSquare(up - down, _class_means(known)), known, data, x={"weights": weights}, like=only, **parts
+                CenteredSquare(up - down, _class_means(known)),
+                known,
+                data,
+                x={"weights": weights},
+                like=only,
+                floor=Floor(None, 0.0, each=True),
+                by_construction=True,
             )
         bound = largest_product(ball, up - down)[0]
         return self.built(
@@ -208,11 +213,11 @@ class AucRecipe(AbstractRecipe):
             by_construction=True,
         )
 
-    def bias(self, known: Sequence[Known], x: Any) -> NDArray[Any]:
+    def bias(self, known: Sequence[Known], x: Tree) -> Reals:
         """Pairs decide no threshold: the score of the middle of the class means becomes 0."""
         return middle_bias(_class_means(known), x["weights"])
 
-    def held_out(self, rows: Rows, known: Sequence[Known], client: int, points: Sequence[Any]) -> NDArray[Any]:
+    def held_out(self, rows: Rows, known: Sequence[Known], client: int, points: Sequence[Tree]) -> Reals:
         """The weight of all pairs of these rows, and that of the pairs in the wrong order; pairs with one score count
         half.
         """
@@ -225,9 +230,7 @@ class AucRecipe(AbstractRecipe):
         return weight_ball(float(nonnegative("l1", self.l1)), 2 * float(nonnegative("l2", self.l2)), self.radius, 0.5)
 
 
-def wrong_pairs(
-    down: NDArray[Any], down_weights: NDArray[Any], up: NDArray[Any], up_weights: NDArray[Any]
-) -> tuple[list[float], list[float]]:
+def wrong_pairs(down: Reals, down_weights: Reals, up: Reals, up_weights: Reals) -> tuple[list[float], list[float]]:
     """The weight of all pairs, and that of those in which `down` has the higher score, half of it where they tie."""
     order = np.argsort(down)
     total = np.concatenate([np.zeros(1), np.cumsum(down_weights[order])])
@@ -235,20 +238,20 @@ def wrong_pairs(
     return [float(total[-1] * up_weights.sum())], [float(up_weights @ (above + from_on) / 2)]
 
 
-def _mean(known: Sequence[Known]) -> NDArray[Any]:
+def _mean(known: Sequence[Known]) -> Reals:
     return np.asarray(mean_of(known[0], "row_sum", total_mass(known)))
 
 
-def _class_means(known: Sequence[Known]) -> NDArray[Any]:
+def _class_means(known: Sequence[Known]) -> Reals:
     return _mean(known) + class_means(known[1])
 
 
-def _middle(known: Sequence[Known]) -> NDArray[Any]:
+def _middle(known: Sequence[Known]) -> Reals:
     """The middle of the class means."""
     return np.asarray(_mean(known) + class_means(known[1]).sum(axis=0) / 2)
 
 
-def _sums_around(rows: Rows, labels: NDArray[Any], mean: NDArray[Any]) -> dict[str, NDArray[Any]]:
+def _sums_around(rows: Rows, labels: Values, mean: Reals) -> dict[str, Reals]:
     """For each class the weight of its rows, and the weighted sums of row - mean and of its size."""
     sparse = issparse(rows.X)
     near = rows if sparse else rows._replace(X=rows.X - mean)
@@ -260,7 +263,7 @@ def _sums_around(rows: Rows, labels: NDArray[Any], mean: NDArray[Any]) -> dict[s
     return {**sums, "class_rows": sums["class_rows"] - shift, "class_sizes": sizes + np.abs(shift)}
 
 
-def _squares(rows: NDArray[Any], weight: NDArray[Any]) -> dict[str, NDArray[Any]]:
+def _squares(rows: Reals, weight: Reals) -> dict[str, Reals]:
     """At most d rows whose mean of <w, row>^2 is for every w that of weight <w, row>^2 over all rows: a QR factor."""
     rows *= np.sqrt(weight / len(rows))[:, None]
     factor = np.linalg.qr(rows, mode="r") if len(rows) > rows.shape[1] else rows

@@ -8,11 +8,10 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
-from numpy.typing import NDArray
 
 from .. import tree
-from ..arrays import by_numpy
+from ..accepted import Number
+from ..arrays import Array, Reals, by_numpy
 from ..certificates.certificate import Certificate, Measured, certificate_of, measure
 from ..certificates.rounding import LossError, OperatorError, unseen_error
 from ..certificates.surveys import Surveyed
@@ -20,7 +19,7 @@ from ..compiling import compiled, double, drop_programs
 from ..geometry import Product
 from ..random import normal
 from ..regularizers import for_reports
-from ..tree import Saddle, Tree, cast_like
+from ..tree import Saddle, Scalar, Tree, cast_like
 from ..validation import nonnegative, of_type, whole_number
 from .known import Floor, Smoothness, point_like, why_unbounded
 
@@ -94,7 +93,7 @@ class AbstractProblem(AbstractSurveyed):
         """How many clients hold data; None if all share one f, so that any number may take part."""
 
     @abstractmethod
-    def client_weights(self, clients: int) -> NDArray[Any]:
+    def client_weights(self, clients: int) -> Reals:
         """p, summing to 1, for this number of clients."""
 
     @abstractmethod
@@ -157,7 +156,7 @@ class AbstractProblem(AbstractSurveyed):
             exact = self._for_reports()
             return certificate_of(*exact.measure(z, exact.operator(z)))
 
-    def measure(self, z: Saddle, g: Saddle, sum_error: Any = 0.0) -> tuple[Measured, bool]:
+    def measure(self, z: Saddle, g: Saddle, sum_error: Scalar = 0.0) -> tuple[Measured, bool]:
         """The numbers of a certificate at z from the operator g there, and whether their rounding is an estimate.
 
         In float64, with spectral parts on the SVD route; may be compiled. sum_error: by how much each entry of g may be
@@ -229,14 +228,14 @@ class AbstractOracle(eqx.Module):
     """Whether samples differ by far more than by rounding: then rounds are in float32 unless another is asked for."""
 
     @abstractmethod
-    def __call__(self, problem: AbstractProblem, client: Tree, z: Saddle, key: Array) -> Saddle:
+    def __call__(self, problem: AbstractProblem, client: Tree, z: Saddle, key: jax.Array) -> Saddle:
         """One sample of g_m at z; the key alone decides which."""
 
 
 class Exact(AbstractOracle):
     """g_m(z) itself."""
 
-    def __call__(self, problem: AbstractProblem, client: Tree, z: Saddle, key: Array) -> Saddle:
+    def __call__(self, problem: AbstractProblem, client: Tree, z: Saddle, key: jax.Array) -> Saddle:
         """g_m(z); the key is not used."""
         return problem.client_operator(client, z)
 
@@ -244,13 +243,13 @@ class Exact(AbstractOracle):
 class GaussianNoise(AbstractOracle):
     """g_m(z) + N(0, sigma^2) in every entry; the variance of the whole vector is sigma^2 times its length."""
 
-    sigma: Any
+    sigma: Number
     gaussian = noisy = True
 
     def __init__(self, sigma: object):
         self.sigma = nonnegative("GaussianNoise: sigma", sigma)
 
-    def __call__(self, problem: AbstractProblem, client: Tree, z: Saddle, key: Array) -> Saddle:
+    def __call__(self, problem: AbstractProblem, client: Tree, z: Saddle, key: jax.Array) -> Saddle:
         """g_m(z) with fresh noise from the key, one stream for each leaf."""
         leaves, structure = jax.tree.flatten(problem.client_operator(client, z))
         noisy = [g + cast_like(self.sigma, g) * normal(key, g.shape, g.dtype, stream=i) for i, g in enumerate(leaves)]
@@ -266,6 +265,6 @@ class Minibatch(AbstractOracle):
     def __init__(self, size: object):
         self.size = whole_number("Minibatch: size", size)
 
-    def __call__(self, problem: AbstractProblem, client: Tree, z: Saddle, key: Array) -> Saddle:
+    def __call__(self, problem: AbstractProblem, client: Tree, z: Saddle, key: jax.Array) -> Saddle:
         """The operator of the examples that the key draws."""
         return problem.minibatch_operator(client, z, self.size, key)

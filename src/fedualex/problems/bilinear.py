@@ -1,14 +1,11 @@
 """Bilinear games: <A x - b, y> with a regularizer on each side."""
 
-from typing import Any
-
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
-from numpy.typing import NDArray
 
 from .. import tree
 from ..accepted import Numbers
+from ..arrays import Array, Reals
 from ..certificates.certificate import FEASIBLE
 from ..certificates.rounding import LossError, OperatorError
 from ..certificates.surveys import Surveyed
@@ -43,8 +40,7 @@ class Bilinear(AbstractProblem):
         """Any number: all share f."""
         return None
 
-    def client_weights(self, clients: int) -> NDArray[Any]:
-        """All alike."""
+    def client_weights(self, clients: int) -> Reals:
         return np.full(clients, 1 / clients)
 
     def reweighted(self, weights: object) -> "Bilinear":
@@ -70,13 +66,13 @@ class Bilinear(AbstractProblem):
     def operator(self, z: Saddle) -> Saddle:
         """(A^T y, b - A x)."""
         A, b = cast_like(self.A, z.x), cast_like(self.b, z.x)
-        return Saddle(_transposed_product(A, z.y), b - A @ z.x)
+        return Saddle(_multiply_transposed(A, z.y), b - A @ z.x)
 
     def operator_error(self, z: Saddle, g: Saddle) -> OperatorError:
         """(n + 8) UNIT |A|^T |y| and (m + 8) UNIT (|A| |x| + |b|) for n rows and m columns, in any order of sums."""
         A, b, x, y = (jnp.abs(cast_like(a, z.x)) for a in (self.A, self.b, z.x, z.y))
         n, m = A.shape
-        return OperatorError(Saddle((n + 8) * UNIT * _transposed_product(A, y), (m + 8) * UNIT * (A @ x + b)), False)
+        return OperatorError(Saddle((n + 8) * UNIT * _multiply_transposed(A, y), (m + 8) * UNIT * (A @ x + b)), False)
 
     def value_error(self, z: Saddle, found: Surveyed) -> LossError:
         """(m + k + 8) UNIT <|A| |x| + |b|, |y|> for m columns and k entries of y, in any order of sums."""
@@ -112,7 +108,7 @@ class Bilinear(AbstractProblem):
         return f"Bilinear({self.A.shape[0]} x {self.A.shape[1]}, x={self.geometry.parts.x}, y={self.geometry.parts.y})"
 
 
-def _transposed_product(A: Array, y: Array) -> Array:
+def _multiply_transposed(A: Array, y: Array) -> Array:
     """A^T y. For one vector y @ A reads A row by row; A.T @ y is ten times as slow in XLA on a CPU."""
     return y @ A if y.ndim == 1 else A.T @ y
 

@@ -3,15 +3,15 @@
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
 from numpy.typing import NDArray
 
-from ..accepted import Column, Matrix, Number, Numbers
+from ..accepted import Column, Limits, Matrix, Number, Numbers
+from ..arrays import Array, Reals, Values
 from ..certificates.certificate import Certificate
 from ..certificates.rounding import UNSEEN, Majorized
 from ..compiling import double
@@ -19,7 +19,7 @@ from ..geometry import EntropicSimplex, Euclidean, Product
 from ..regularizers import Box
 from ..regularizers.fenchel import UNIT
 from ..summaries import Known, Summary
-from ..tree import Saddle, Tree, cast_like
+from ..tree import Saddle, Scalar, Tree, Vector, cast_like
 from ..validation import one_of, positive, short
 from .active import TOLERANCE, domain_of
 from .base import AbstractProblem
@@ -28,7 +28,7 @@ from .general import Problem
 from .known import Floor, Penalty, Smooth, norm_of_blocks, total_mass, with_floor, with_smoothness
 from .readings import Reading
 from .recipe import AbstractRecipe, Measure, assemble, built_from
-from .rows import Rows, class_column, features, label_column, split_rows
+from .rows import Data, Rows, class_column, features, label_column, split_rows
 from .scores import ScoreSum, linear_rows, linear_score, scored
 
 
@@ -36,7 +36,7 @@ class Lagrangian(Majorized, Smooth):
     """(share_0 + <lam, shares>) loss(<w, row> + b, label) - <lam, limits>; share_g is n / n_g in group g, else 0."""
 
     family: Family
-    limits: Any
+    limits: Limits
     feasible: bool = eqx.field(static=True)
     """Whether some model of the domain is known to meet all limits."""
 
@@ -51,7 +51,7 @@ class Lagrangian(Majorized, Smooth):
         size = self.family.size(linear_score(x, abs(example["row"])), example["target"])
         return (shares[0] + jnp.vdot(shares[1:], lam)) * size + jnp.vdot(lam, cast_like(self.limits, lam))
 
-    def jacobian_bound(self, examples: Tree, problem: Any) -> float:
+    def jacobian_bound(self, examples: Tree, problem: "AbstractProblem") -> float:
         """Of the blocks xx, at the largest multipliers, and xy, its columns added by their squares."""
         shares, sets = examples["shares"] / len(examples["shares"]), problem.geometry.parts
         rows, most = scored(examples, problem), sets.y["multipliers"].regularizer.upper
@@ -59,7 +59,7 @@ class Lagrangian(Majorized, Smooth):
         crossed = float(np.linalg.norm((rows.steepest(self.family) * rows.rows.norms()) @ shares[:, 1:]))
         return norm_of_blocks(curved, crossed)
 
-    def score_sum(self, examples: Tree, like: Any) -> ScoreSum:
+    def score_sum(self, examples: Tree, like: Saddle) -> ScoreSum:
         """share_0 and the multipliers' shares of each row; limits are taken off."""
         shares = np.asarray(examples["shares"], float) / len(examples["shares"])
         rows, level = linear_rows(examples["row"], like.x, len(shares)), -np.asarray(self.limits, float)
@@ -78,7 +78,7 @@ class Excess(Majorized):
         """That of the Lagrangian, without its objective."""
         return self.whole.majorant(x, y, _without_objective(example))
 
-    def score_sum(self, examples: Tree, like: Any) -> ScoreSum:
+    def score_sum(self, examples: Tree, like: Saddle) -> ScoreSum:
         """The Lagrangian's, without share_0."""
         found = self.whole.score_sum(examples, like)
         return found._replace(fixed=np.zeros_like(found.fixed))
@@ -129,7 +129,7 @@ def lagrangian_of(problem: AbstractProblem) -> Lagrangian | None:
     return problem.f if isinstance(problem, Problem) and isinstance(problem.f, Lagrangian) else None
 
 
-def largest_violation(problem: AbstractProblem, g: Saddle | None, error: Any = None) -> float | None:
+def largest_violation(problem: AbstractProblem, g: Saddle | None, error: Scalar | Vector | None = None) -> float | None:
     """max_g loss_g(x) - limit_g from the exact operator at (x, lam); None without limits, or without the operator.
 
     error: how far each entry of g in y may be from the exact one, which is added; where nobody knows, an estimate.
@@ -142,12 +142,12 @@ def largest_violation(problem: AbstractProblem, g: Saddle | None, error: Any = N
     return float(np.max(above + error))
 
 
-def excess(g: Saddle) -> NDArray[Any]:
+def excess(g: Saddle) -> Reals:
     """loss_g(x) - limit_g of each limited group, from the exact operator at any (x, lam)."""
     return -np.asarray(g.y["multipliers"])
 
 
-def violation(problem: AbstractProblem, z: Saddle) -> NDArray[Any]:
+def violation(problem: AbstractProblem, z: Saddle) -> Reals:
     """loss_g(x) - limit_g of each limited group, in sorted order: above 0 where the constraint is violated.
 
     Warns if a multiplier of z is at its bound: the limits are suspected to be infeasible.
@@ -173,7 +173,7 @@ def violation(problem: AbstractProblem, z: Saddle) -> NDArray[Any]:
 # Groups of rows with limits on their losses, and bounds of their multipliers.
 
 
-def group_column(y: object, clients: object, groups: object, rows: int) -> NDArray[Any]:
+def group_column(y: object, clients: object, groups: object, rows: int) -> Values:
     """The group of each row: whose it is, its class, or what was given."""
     if isinstance(groups, str):
         if one_of("groups", groups, ("clients", "classes")) == "classes":
@@ -193,10 +193,10 @@ def check_limits(limits: object) -> None:
             positive(f"limits[{name!r}]", limit)
 
 
-def limited_groups(names: NDArray[Any], limits: Any) -> tuple[NDArray[Any], NDArray[Any]]:
+def limited_groups(names: Values, limits: Limits) -> tuple[NDArray[np.intp], Reals]:
     """The numbers of the groups with a limit among the sorted names of all groups, and their limits."""
     if not isinstance(limits, Mapping):
-        return np.arange(len(names)), np.full(len(names), float(limits))
+        return np.arange(len(names)), np.full(len(names), float(np.asarray(limits)))
     numbers, found = _numbers_by_name(names), dict[int, float]()
     for name, limit in limits.items():
         if len(numbers.get(name, ())) != 1:
@@ -209,7 +209,7 @@ def limited_groups(names: NDArray[Any], limits: Any) -> tuple[NDArray[Any], NDAr
     return np.array(limited), np.array([found[g] for g in limited])
 
 
-def multiplier_bounds(constant: NDArray[Any], tau: NDArray[Any], multiplier: object) -> NDArray[Any]:
+def multiplier_bounds(constant: Reals, tau: Reals, multiplier: object) -> Reals:
     """The bounds of `constrained`; row c of `constant` holds loss_0 and the groups' losses of one constant score."""
     if multiplier is not None:
         return np.full(tau.size, float(positive("multiplier", multiplier)))
@@ -225,9 +225,9 @@ def multiplier_bounds(constant: NDArray[Any], tau: NDArray[Any], multiplier: obj
     return np.asarray(bound)
 
 
-def _numbers_by_name(names: NDArray[Any]) -> dict[Any, list[int]]:
+def _numbers_by_name(names: Values) -> dict[object, list[int]]:
     """The numbers of the groups of each name: a label, or its text, as a configuration file has it."""
-    found: dict[Any, list[int]] = {}
+    found: dict[object, list[int]] = {}
     for number, label in enumerate(names.tolist()):
         whole = isinstance(label, float) and label.is_integer()
         for name in {label, str(label), *([str(int(label))] if whole else [])}:
@@ -249,8 +249,8 @@ class ConstrainedRecipe(AbstractRecipe):
     limits, loss, delta, l1, l2, radius, multiplier: as for `fx.problems.constrained`.
     """
 
-    limits: Any
-    loss: Any = "logistic"
+    limits: Limits
+    loss: Family | str = "logistic"
     delta: Number = 1.0
     l1: Number = 0.0
     l2: Number = 0.0
@@ -293,7 +293,7 @@ class ConstrainedRecipe(AbstractRecipe):
         sums = {"group_mass": masses.sum(axis=1), "grid_losses": losses}
         return Summary(sums=sums | dict(family.limit_evidence(rows, known, masses, constants[[0, -1]])))
 
-    def examples(self, rows: Rows, known: Sequence[Known], client: int) -> dict[str, NDArray[Any]]:
+    def examples(self, rows: Rows, known: Sequence[Known], client: int) -> dict[str, object]:
         """Rows with targets, and for loss_0 and each group the weight of all rows over that of its rows."""
         shares = self._members(rows, known).T * (total_mass(known) / known[1]["group_mass"])
         return {
@@ -302,7 +302,7 @@ class ConstrainedRecipe(AbstractRecipe):
             "shares": rows.factors[:, None] * shares,
         }
 
-    def problem(self, known: Sequence[Known], data: Any) -> Problem:
+    def problem(self, known: Sequence[Known], data: Data) -> Problem:
         """The bounds of `constrained`."""
         family, (_, tau) = self.family(), limited_groups(known[0]["groups"], self.limits)
         constant = known[1]["grid_losses"] / known[1]["group_mass"]
@@ -326,7 +326,7 @@ class ConstrainedRecipe(AbstractRecipe):
             by_construction=True,
         )
 
-    def held_out_losses(self, rows: Rows, known: Sequence[Known]) -> Callable[[NDArray[Any]], NDArray[Any]]:
+    def held_out_losses(self, rows: Rows, known: Sequence[Known]) -> Callable[[Reals], Reals]:
         """Those of the family."""
         return self.family().losses_of(rows, known)
 
@@ -334,11 +334,11 @@ class ConstrainedRecipe(AbstractRecipe):
         """The rows of loss_0, and each limited group."""
         return 1 + self.limits_of(known).size
 
-    def held_out_masses(self, rows: Rows, known: Sequence[Known], client: int) -> NDArray[Any]:
+    def held_out_masses(self, rows: Rows, known: Sequence[Known], client: int) -> Reals:
         """Whoever holds a row."""
         return self._members(rows, known) * rows.shares
 
-    def limits_of(self, known: Sequence[Known]) -> NDArray[Any]:
+    def limits_of(self, known: Sequence[Known]) -> Reals:
         """Those of the limited groups."""
         return limited_groups(known[0]["groups"], self.limits)[1]
 
@@ -350,7 +350,7 @@ class ConstrainedRecipe(AbstractRecipe):
         free = ~np.isin(group, limited) if limited.size < names.size else np.ones(len(group), bool)
         return np.concatenate([free[None], group == limited[:, None]])
 
-    def _constants(self, known: Sequence[Known]) -> NDArray[Any]:
+    def _constants(self, known: Sequence[Known]) -> Reals:
         """The grid of `constrained`."""
         _, tau = limited_groups(known[0]["groups"], self.limits)
         return self.family().grid(known, tau.min())
@@ -360,19 +360,17 @@ BLOCK = 4096
 """How many rows are scored at a time by all constant scores, which bounds the memory."""
 
 
-def constant_losses(
-    family: Family, constants: NDArray[Any], target: NDArray[Any], masses: NDArray[Any]
-) -> NDArray[Any]:
+def constant_losses(family: Family, constants: Reals, target: Reals, masses: Reals) -> Reals:
     """For each constant score (row), the sums of the losses with each row of the weights `masses` (column)."""
     total = np.zeros((len(constants), len(masses)))
     some = masses.any(axis=1)  # a client has rows of few groups
     for start in range(0, len(target), BLOCK):
         part = slice(start, start + BLOCK)
-        total[:, some] += family.loss(constants[:, None], target[part]) @ masses[some, part].T
+        total[:, some] += np.asarray(family.loss(constants[:, None], target[part])) @ masses[some, part].T
     return total
 
 
-def _group(rows: Rows) -> NDArray[Any]:
+def _group(rows: Rows) -> Values:
     if rows.group is None:
         raise ValueError("rows must have groups, whose losses have limits; got rows without")
     return rows.group
@@ -384,7 +382,7 @@ def constrained(
     y: Column,
     clients: Column,
     *,
-    limits: Any,
+    limits: Limits,
     groups: Column = "clients",
     loss: str | Family = "logistic",
     delta: Number = 1.0,

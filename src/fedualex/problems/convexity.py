@@ -7,13 +7,13 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.extend.core import jaxprs_in_params
-from jaxtyping import Array
+from jax.extend.core import Jaxpr, jaxprs_in_params
 from numpy.typing import NDArray
 
 from .. import tree
+from ..arrays import Array, Reals
 from ..compiling import double, quickly
-from ..geometry import EntropicSimplex, Product, is_geometry
+from ..geometry import AbstractGeometry, EntropicSimplex, Product, is_geometry
 from ..regularizers import Box, CappedSimplex, InBox, Simplex, for_reports, split
 from ..tree import Saddle, Tree
 from ..validation import whole_number
@@ -29,7 +29,7 @@ ROWS = 8
 AT_ONCE = 2**20
 """Numbers of data up to which the points of a call are computed with at once: faster, and more memory."""
 
-Vector = NDArray[Any]
+Vector = Reals
 
 
 class Probed(NamedTuple):
@@ -51,7 +51,7 @@ def flat(z: Tree) -> Array:
     return jnp.concatenate([jnp.ravel(leaf) for leaf in jax.tree.leaves(z)])
 
 
-def unflat(like: Saddle, vector: Any) -> Saddle:
+def unflat(like: Saddle, vector: Array) -> Saddle:
     """The point that a vector stands for."""
     leaves, structure = jax.tree.flatten(like)
     ends = np.cumsum([np.size(leaf) for leaf in leaves])
@@ -67,7 +67,7 @@ def block_masks(like: Saddle) -> dict[str, NDArray[np.bool_]]:
 
 
 def look(
-    problem: AbstractProblem, center: Vector, offset: Vector, direction: Vector, share: Vector, moved: Vector
+    problem: AbstractProblem, center: Vector, offset: Vector, direction: Vector, share: Vector, moved: NDArray[np.bool_]
 ) -> Probed:
     """f and g at points on the way from `center` to the projections of `offset + size * direction` onto the domain.
 
@@ -86,7 +86,7 @@ def look(
 
 
 @quickly
-def _look(problem: AbstractProblem, center: Any, rows: tuple[Any, ...], at_once: bool) -> tuple[Array, ...]:
+def _look(problem: AbstractProblem, center: Array, rows: tuple[Array, ...], at_once: bool) -> tuple[Array, ...]:
     size = _extent(problem, center)
 
     def at(row: tuple[Array, ...]) -> tuple[Array, ...]:
@@ -102,7 +102,7 @@ def _look(problem: AbstractProblem, center: Any, rows: tuple[Any, ...], at_once:
 def _extent(problem: AbstractProblem, center: Array) -> Array:
     """The size of the domain in each entry; that of the array's own entries where it is unbounded."""
 
-    def of(part: Any, leaf: Array) -> Array:
+    def of(part: AbstractGeometry, leaf: Array) -> Array:
         diameter = part.diameter(leaf) / np.sqrt(leaf.size)
         return jnp.full(leaf.shape, jnp.where(jnp.isfinite(diameter), diameter, 1 + jnp.max(jnp.abs(leaf))))
 
@@ -135,7 +135,7 @@ def bent_down(problem: AbstractProblem, center: Vector, start: Vector) -> dict[s
 
 
 @quickly
-def _krylov(problem: AbstractProblem, center: Any, start: Any) -> tuple[Array, Array]:
+def _krylov(problem: AbstractProblem, center: Array, start: Array) -> tuple[Array, Array]:
     """Lanczos' vectors v and their products H v, for each step and both blocks at once."""
     masks = jnp.stack(list(block_masks(problem.like).values()))
     _, derivative = jax.linearize(problem.operator, unflat(problem.like, center))
@@ -147,7 +147,7 @@ def _krylov(problem: AbstractProblem, center: Any, start: Any) -> tuple[Array, A
         size = jnp.sqrt(jnp.sum(v * v, axis=1, keepdims=True))
         return size, v / jnp.where(size > 0, size, 1)
 
-    def step(state: tuple[Array, Array, Array], _: None) -> tuple[Any, tuple[Array, Array]]:
+    def step(state: Any, _: None) -> Any:
         before, beta, v = state
         product = masks * jax.vmap(lambda u: along_domain(flat(derivative(unflat(problem.like, u)))))(v)
         alpha = jnp.sum(v * product, axis=1, keepdims=True)
@@ -178,7 +178,7 @@ def _lowest(vectors: Vector, products: Vector) -> Vector | None:
 def _along_domain(geometry: Product, v: Saddle) -> Saddle:
     """v projected onto the differences of points of the domain: sum 0 on a simplex, 0 where a box fixes an entry."""
 
-    def project(part: object, leaf: Array) -> Array:
+    def project(part: AbstractGeometry, leaf: Array) -> Array:
         core = split(part.regularizer)[0] if hasattr(part, "regularizer") else None
         box = core.domain if isinstance(core, InBox) else core
         if isinstance(part, EntropicSimplex) or isinstance(core, Simplex | CappedSimplex):
@@ -295,8 +295,8 @@ class Surroundings:
         return [(block, a, b) for a, b in zip(*np.split(ends, 2), strict=True)]
 
 
-def _steepest(*seen: SeenAlong) -> Any:
-    return max(np.linalg.norm(part.g, axis=1).max() for part in seen)
+def _steepest(*seen: SeenAlong) -> float:
+    return max(float(np.linalg.norm(part.g, axis=1).max()) for part in seen)
 
 
 def _falling(seen: SeenAlong) -> list[tuple[int, int]]:
@@ -318,7 +318,7 @@ def _below_tangent(seen: SeenAlong, others: SeenAlong) -> list[int]:
     return _worst(below + lost, np.linalg.norm(step, axis=1) * _steepest(seen, others))
 
 
-def _worst(margins: Any, scale: Any) -> list[int]:
+def _worst(margins: Array, scale: Array) -> list[int]:
     """The places of the most negative margins, if they are negative beyond rounding; nan says nothing."""
     negative = np.flatnonzero(margins < -ROUNDING * scale)
     return [int(k) for k in negative[np.argsort(margins[negative])][:SUSPECTS]]
@@ -361,9 +361,10 @@ def fall(problem: AbstractProblem, block: str, a: Vector, b: Vector) -> Fall | N
     many times the distance of samples from the lines through their neighbors, which is rounding where phi is smooth.
     """
     mask = block_masks(problem.like)[block]
-    ends, still, moved = (np.repeat(row[None], SAMPLES, axis=0) for row in (b, 0 * b, mask))
-    points, value, g, _ = look(problem, a, ends, still, PLACES, moved)
-    phi, g = (value if block == "x" else -value), g * mask
+    ends, still = (np.repeat(row[None], SAMPLES, axis=0) for row in (b, 0 * b))
+    points, value, g, _ = look(problem, a, ends, still, PLACES, np.repeat(mask[None], SAMPLES, axis=0))
+    phi = value if block == "x" else -value
+    g = g * mask
     if not (np.all(np.isfinite(phi)) and np.all(np.isfinite(g))):
         return None
     length, slope, eps = float(np.linalg.norm(b - a)), g @ (b - a), _coarsest(problem, a)
@@ -394,13 +395,13 @@ def _roughness(samples: Vector) -> Vector:
 def _coarsest(problem: AbstractProblem, a: Vector) -> float:
     """The largest unit in the last place of all the floating types that f computes in."""
 
-    def types(jaxpr: Any) -> set[Any]:
+    def types(jaxpr: Jaxpr) -> set[np.dtype[Any] | None]:
         found = {getattr(variable.aval, "dtype", None) for equation in jaxpr.eqns for variable in equation.outvars}
         inner = (types(sub) for equation in jaxpr.eqns for sub in jaxprs_in_params(equation.params))
         return found.union(*inner)
 
-    kinds = types(jax.make_jaxpr(problem.loss)(unflat(problem.like, jnp.asarray(a))).jaxpr) - {None}
-    floating = [float(jnp.finfo(kind).eps) for kind in kinds if jnp.issubdtype(kind, jnp.floating)]
+    kinds = types(jax.make_jaxpr(problem.loss)(unflat(problem.like, jnp.asarray(a))).jaxpr)
+    floating = [float(jnp.finfo(kind).eps) for kind in kinds if kind is not None and jnp.issubdtype(kind, jnp.floating)]
     return max(floating, default=float(np.finfo(np.float64).eps))
 
 

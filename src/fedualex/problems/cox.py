@@ -1,28 +1,29 @@
 """Cox regression whose strata are the clients: risk sets never cross a client, and only sums leave it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
 from numpy.typing import NDArray
 
 from ..accepted import Column, Matrix, Number, Numbers
+from ..arrays import Array, Reals, Values
 from ..certificates.surveys import Curvature, Minorant, Surveyed
 from ..summaries import Known, Summary
 from ..tree import Saddle, Tree, cast_like
 from ..validation import issparse, of_type, real_array
 from .agnostic import checked_prior, checked_spread, mixtures
+from .base import AbstractProblem
 from .curvature import Columns, Surveyor, score_vectors, shaped
 from .general import Problem
 from .known import Floor, Penalty, Smooth, norm_of_blocks, total_mass
 from .readings import Reading, RiskReading
 from .recipe import AbstractRecipe, Measure, assemble, built_from
 from .risk_sets import RiskSets, Shares, StepCut, cut_of_step, second_of, slope_of
-from .rows import Rows, features, label_column, padded_length, scores_at, split_rows, targets
+from .rows import Data, Rows, features, label_column, padded_length, scores_at, split_rows, targets
 
 TINY = 1e-12
 """By how much a floor is lowered, relative to its size, for the rounding of the sums that it is made of."""
@@ -56,10 +57,10 @@ class PartialLikelihood(Smooth):
     padding.
     """
 
-    spread: Any = 0.0
-    prior: Any = None
+    spread: Number = 0.0
+    prior: Numbers | None = None
 
-    def __call__(self, x: Tree, *beside: Any) -> Array:
+    def __call__(self, x: Tree, *beside: Tree) -> Array:
         *y, example = beside
         score = example["row"] @ x["weights"] + jnp.log(example["weight"])
         losses = jax.lax.cumlogsumexp(score)[example["last"]] - score
@@ -67,13 +68,13 @@ class PartialLikelihood(Smooth):
             return jnp.vdot(example["event"], losses)
         return jnp.vdot(example["event"] * self.shares(y[0])[example["group"]], losses - example["null"])
 
-    def shares(self, y: Any) -> Any:
+    def shares(self, y: Array) -> Array:
         """q of one mixture, or of several one below the other."""
         if self.prior is None:
             return y
         return (1 - cast_like(self.spread, y)) * y + cast_like(self.spread, y) * cast_like(self.prior, y)
 
-    def jacobian_bound(self, examples: Any, problem: Any) -> float:
+    def jacobian_bound(self, examples: Tree, problem: AbstractProblem) -> float:
         """Of the blocks xx and xy: a covariance of rows of norm <= r is at most r^2, a slope at most 2 r."""
         each = (jax.tree.map(lambda leaf, k=k: np.asarray(leaf[k]), examples) for k in range(len(examples["event"])))
         bounds = [_events_of(one) for one in each]
@@ -90,7 +91,9 @@ class PartialLikelihood(Smooth):
             return None
         examples = problem.data.examples
         each = (jax.tree.map(lambda leaf, m=m: np.asarray(leaf[m, 0]), examples) for m in range(problem.clients))
-        return RiskSurveyor(problem, np.asarray(problem.weights, float).tolist(), [_events_of(one) for one in each])
+        return RiskSurveyor(
+            problem, self, np.asarray(problem.weights, float).tolist(), [_events_of(one) for one in each]
+        )
 
 
 class Events(NamedTuple):
@@ -102,7 +105,7 @@ class Events(NamedTuple):
     null: NDArray[np.float64]
 
 
-def _events_of(example: Any) -> Events:
+def _events_of(example: Mapping[str, Reals]) -> Events:
     """Without padding."""
     used = np.arange(int(np.max(np.where(example["event"] > 0, example["last"], -1), initial=-1)) + 1)
     count, last = np.asarray(example["event"], float)[used], np.asarray(example["last"], np.intp)[used]
@@ -116,9 +119,9 @@ def _events_of(example: Any) -> Events:
 class RiskSurveyor(Surveyor):
     """Values, operators, second derivatives and dual cuts of strata, from sums that grow over rows."""
 
-    def __init__(self, problem: Any, weights: list[float], parts: list[Events]):
+    def __init__(self, problem: Problem, f: PartialLikelihood, weights: list[float], parts: list[Events]):
         super().__init__(problem)
-        self.weights, self.parts = weights, parts
+        self.f, self.weights, self.parts = f, weights, parts
 
     def survey(
         self, z: Saddle, *, curvature: bool = False, start: Saddle | None = None, columns: Columns = None
@@ -145,11 +148,11 @@ class RiskSurveyor(Surveyor):
 
     @property
     def _spread(self) -> float:
-        return float(self.problem.f.spread)
+        return float(self.f.spread)
 
-    def _shares(self, y: NDArray[Any]) -> NDArray[Any]:
+    def _shares(self, y: Reals) -> Reals:
         """q, by group; 1 without y."""
-        prior = self.problem.f.prior
+        prior = self.f.prior
         if not y.size:
             return np.ones(1)
         return y if prior is None else (1 - self._spread) * y + self._spread * np.asarray(prior, float)
@@ -163,14 +166,14 @@ class _Totals:
         self.cut, self.offset, self.curvature = np.zeros(size), 0.0, curvature
         self.xx, self.yx = np.zeros((kept.size, kept.size)), np.zeros((groups, kept.size))
 
-    def add(self, own: Events, shares: Shares, counts: NDArray[Any]) -> None:
+    def add(self, own: Events, shares: Shares, counts: Reals) -> None:
         """Value and slope, and second derivatives where they are wanted."""
         self.value += float(counts @ (shares.losses(own.risk) - own.null))
         self.slope += slope_of(own.risk, shares, counts)
         if self.curvature:
             self.xx += second_of(own.risk.rows[:, self.kept], shares, counts)
 
-    def add_groups(self, own: Events, shares: Shares, counts: NDArray[Any]) -> None:
+    def add_groups(self, own: Events, shares: Shares, counts: Reals) -> None:
         """Values and slopes of each group of events."""
         losses = shares.losses(own.risk) - own.null
         for g in np.unique(own.group):
@@ -179,7 +182,7 @@ class _Totals:
             if self.curvature:
                 self.yx[g] += slope_of(own.risk, shares, member)[self.kept]
 
-    def add_cut(self, own: Events, found: StepCut, counts: NDArray[Any]) -> None:
+    def add_cut(self, own: Events, found: StepCut, counts: Reals) -> None:
         """The cut of a step."""
         self.cut += found.slope
         self.offset += found.offset - float(counts @ own.null)
@@ -205,11 +208,11 @@ class CoxRecipe(AbstractRecipe):
     l1, l2, group, groups, radius: as for `fx.problems.cox`. Targets are (time, event).
     """
 
-    l1: Any = 0.0
-    l2: Any = 0.0
-    group: Any = 0.0
-    groups: Any = None
-    radius: Any = None
+    l1: Number = 0.0
+    l2: Number = 0.0
+    group: Number = 0.0
+    groups: Column | None = None
+    radius: Number | None = None
     exchanges: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
@@ -221,32 +224,31 @@ class CoxRecipe(AbstractRecipe):
         return RiskReading()
 
     def summarize(self, rows: Rows, known: Sequence[Known], client: int) -> Summary:
-        """Sums over events."""
         own, _ = stratum(rows)
         counts = own.event * own.weight
         sums = {"events": counts.sum(), "null": counts @ own.null, "row_sum": rows.shares @ rows.X}
         return self.opening(rows, client, sums={name: np.asarray(value) for name, value in sums.items()})
 
-    def examples(self, rows: Rows, known: Sequence[Known], client: int) -> dict[str, NDArray[Any]]:
+    def examples(self, rows: Rows, known: Sequence[Known], client: int) -> dict[str, object]:
         """One: all rows in the order of falling times."""
         return {name: value[None] for name, value in self._example(rows, known, client).items()}
 
-    def problem(self, known: Sequence[Known], data: Any) -> Problem:
+    def problem(self, known: Sequence[Known], data: Data) -> Problem:
         """The bounds of `cox`."""
         total = total_mass(known)
-        _check_events(known[0]["events"])
+        _check_events(float(known[0]["events"]))
         budget, features = float(known[0]["null"]) / total, known[0]["row_sum"].size
         x = {"weights": self._penalty().regularizer(self._penalty().ball(budget), (features,))}
         like = Saddle({"weights": np.zeros(features)})
         return self._built(PartialLikelihood(), known, data, x=x, like=like, floor=Floor(None, 0.0, each=True))
 
-    def held_out(self, rows: Rows, known: Sequence[Known], client: int, points: Sequence[Any]) -> NDArray[Any]:
+    def held_out(self, rows: Rows, known: Sequence[Known], client: int, points: Sequence[Tree]) -> Reals:
         """As of rows beside which there are no others."""
         return self.held_out_of(rows, np.ones(len(rows.y), bool), known, client, points)
 
     def held_out_of(
-        self, rows: Rows, left_out: NDArray[np.bool_], known: Sequence[Known], client: int, points: Sequence[Any]
-    ) -> NDArray[Any]:
+        self, rows: Rows, left_out: NDArray[np.bool_], known: Sequence[Known], client: int, points: Sequence[Tree]
+    ) -> Reals:
         """For each part the weight of the events among these rows, and the losses of all rows less those of the others.
 
         Losses are less those at w = 0, which differ by their number, plus the mean of these in training. So rows that
@@ -259,9 +261,7 @@ class CoxRecipe(AbstractRecipe):
         events = np.broadcast_to(weight - own, whole.shape)
         return np.stack([events, whole - rest + self._level(known) * events], axis=1)
 
-    def _losses(
-        self, rows: Rows, known: Sequence[Known], client: int, points: Sequence[Any]
-    ) -> tuple[NDArray[Any], NDArray[Any]]:
+    def _losses(self, rows: Rows, known: Sequence[Known], client: int, points: Sequence[Tree]) -> tuple[Reals, Reals]:
         """For each part the weight of its events, and at each point the sum of their losses less those at w = 0."""
         own, order = stratum(rows)
         parts = self.held_out_parts(known)
@@ -271,24 +271,25 @@ class CoxRecipe(AbstractRecipe):
         each = [counts * (Shares(own, scores).losses(own) - own.null) for scores in scores_at(own.rows, points)]
         return np.bincount(number, counts, parts), np.stack([np.bincount(number, losses, parts) for losses in each])
 
-    def _example(self, rows: Rows, known: Sequence[Known], client: int) -> dict[str, NDArray[Any]]:
+    def _example(self, rows: Rows, known: Sequence[Known], client: int) -> dict[str, Reals]:
         own, _ = stratum(rows)
         mass = rows.shares.sum()
         event = own.event * own.weight / mass if mass > 0 else np.zeros(len(own.event))
         return {"row": own.rows, "event": event, "weight": own.weight, "last": own.last.astype(np.int32)}
 
-    def _built(self, f: Any, known: Sequence[Known], data: Any, **parts: Any) -> Problem:
+    def _built(self, f: PartialLikelihood, known: Sequence[Known], data: Any, **parts: Any) -> Problem:
         """Strata of one length, since clients are stacked."""
-        if not isinstance(data, str):
-            length = padded_length(max(one["event"].shape[1] for one in data), len(data))
-            data = [{name: _padded(name, value, length) for name, value in one.items()} for one in data]
-        return self.built(f, known, data, by_construction=True, **parts)
+        if isinstance(data, str):
+            return self.built(f, known, data, by_construction=True, **parts)
+        length = padded_length(max(one["event"].shape[1] for one in data), len(data))
+        padded = [{name: _pad(name, value, length) for name, value in one.items()} for one in data]
+        return self.built(f, known, padded, by_construction=True, **parts)
 
     def _level(self, known: Sequence[Known]) -> float:
         """What is added to the held-out loss of every event."""
         return float(known[0]["null"] / known[0]["events"])
 
-    def _numbers(self, rows: Rows, known: Sequence[Known], client: int) -> NDArray[Any]:
+    def _numbers(self, rows: Rows, known: Sequence[Known], client: int) -> NDArray[np.integer]:
         """The part that each row is of."""
         return np.zeros(len(rows.y), np.intp)
 
@@ -303,11 +304,11 @@ class FairCoxRecipe(CoxRecipe):
     kl, prior, cvar, grouped, spread: as of `AgnosticRecipe`.
     """
 
-    kl: Any = 0.0
-    prior: Any = None
-    cvar: Any = None
+    kl: Number = 0.0
+    prior: Numbers | None = None
+    cvar: Number | None = None
     grouped: bool = False
-    spread: Any = 0.0
+    spread: Number = 0.0
     exchanges: ClassVar[int] = 2
     row_groups: ClassVar[bool] = True
     measure: ClassVar[Measure] = "worst"
@@ -328,12 +329,13 @@ class FairCoxRecipe(CoxRecipe):
         sums = {"group_events": np.bincount(number, counts, parts), "row_sum": rows.shares @ rows.X}
         return Summary(sums={**sums, "group_null": np.bincount(number, counts * own.null, parts)})
 
-    def problem(self, known: Sequence[Known], data: Any) -> Problem:
+    def problem(self, known: Sequence[Known], data: Data) -> Problem:
         """The bounds of `fair_cox`."""
         events, groups = known[1]["group_events"], known[0]["groups"]
         _check_events(events.sum())
         if np.any(events <= 0):
-            kind, lost = "group" if self.grouped else "client", groups[int(np.argmax(events <= 0))]
+            kind = "group" if self.grouped else "client"
+            lost = groups[int(np.argmax(events <= 0))]
             raise ValueError(
                 f"every {kind} must have an event, by which its loss is measured, but {kind} {lost} has none"
             )
@@ -351,28 +353,27 @@ class FairCoxRecipe(CoxRecipe):
         )
 
     def held_out_parts(self, known: Sequence[Known]) -> int:
-        """The groups."""
         return int(known[0]["groups"].size)
 
-    def _example(self, rows: Rows, known: Sequence[Known], client: int) -> dict[str, NDArray[Any]]:
+    def _example(self, rows: Rows, known: Sequence[Known], client: int) -> dict[str, Reals]:
         own, order = stratum(rows)
         number = self._numbers(rows, known, client)[order] if len(order) else np.zeros(1, np.int32)
         found = super()._example(rows, known, client)
-        scale = (total_mass(known) / _counted(known[1]["group_events"]))[number]
+        scale = (total_mass(known) / _replace_zeros(known[1]["group_events"]))[number]
         null = own.null - self._level(known)
-        return {**found, "event": found["event"] * scale, "group": number.astype(np.int32), "null": null}
+        return {**found, "event": np.asarray(scale * found["event"]), "group": number.astype(np.int32), "null": null}
 
-    def _prior(self, known: Sequence[Known]) -> NDArray[Any]:
+    def _prior(self, known: Sequence[Known]) -> Reals:
         return checked_prior(self.prior, known[0]["groups"].size, "group" if self.grouped else "client")
 
     def _level(self, known: Sequence[Known]) -> float:
         """The mean loss at w = 0 of an event, at the prior."""
-        return float(self._prior(known) @ (known[1]["group_null"] / _counted(known[1]["group_events"])))
+        return float(self._prior(known) @ (known[1]["group_null"] / _replace_zeros(known[1]["group_events"])))
 
-    def _group_of(self, rows: Rows, client: int) -> NDArray[Any]:
+    def _group_of(self, rows: Rows, client: int) -> Values:
         return np.full(len(rows.y), client) if rows.group is None or not self.grouped else rows.group
 
-    def _numbers(self, rows: Rows, known: Sequence[Known], client: int) -> NDArray[Any]:
+    def _numbers(self, rows: Rows, known: Sequence[Known], client: int) -> NDArray[np.integer]:
         return rows.numbers(self._group_of(rows, client), known[0]["groups"])
 
 
@@ -387,17 +388,17 @@ def stratum(rows: Rows) -> tuple[RiskSets, NDArray[np.intp]]:
     return RiskSets.of(X, time, event, rows.shares[used]), used[np.argsort(-time, kind="stable")]
 
 
-def _counted(events: NDArray[Any]) -> NDArray[Any]:
+def _replace_zeros(events: Reals) -> Reals:
     """Of groups without events, which `problem` refuses, one."""
     return np.where(events > 0, events, 1.0)
 
 
-def _check_events(events: Any) -> None:
+def _check_events(events: float) -> None:
     if not events > 0:
         raise ValueError("some row must have an event, but every row of every client is censored (its event is 0)")
 
 
-def _padded(name: str, value: NDArray[Any], length: int) -> NDArray[Any]:
+def _pad(name: str, value: Reals, length: int) -> Reals:
     """Rows after the last risk set: in none, and without an event."""
     more = [(0, 0), (0, length - value.shape[1]), *[(0, 0)] * (value.ndim - 2)]
     return np.pad(value, more, constant_values=1 if name == "weight" else 0)
@@ -468,7 +469,7 @@ def fair_cox(
 
 
 def _split(
-    X: object, time: object, event: object, clients: object, weight: object, groups: object = None
+    X: object, time: object, event: object, clients: Column | None, weight: Numbers | None, groups: object = None
 ) -> list[Rows]:
     rows = features(X)
     pairs = np.stack([targets(own, rows.shape[0], name) for name, own in (("time", time), ("event", event))], axis=-1)

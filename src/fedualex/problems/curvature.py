@@ -17,12 +17,14 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 from numpy.typing import NDArray
 
-from ..arrays import by_numpy
+from ..arrays import Array, RealMatrix, Reals, by_numpy
 from ..certificates.surveys import Curvature, Minorant, Surveyed
 from ..compiling import compiled, double
-from ..tree import Saddle
+from ..tree import Saddle, Tree
 from ..validation import issparse
-from .base import of_example
+from .base import AbstractProblem, of_example
+from .families import Family
+from .rows import Clients
 from .scores import ScoreRows, ScoreSum
 
 BLOCK = 4096
@@ -37,9 +39,9 @@ Columns = NDArray[np.intp] | None
 class Block(NamedTuple):
     """Some rows (beside_i, row_i - center), which are multiplied with all of x."""
 
-    rows: Any
-    beside: NDArray[Any]
-    center: NDArray[Any] | None
+    rows: RealMatrix
+    beside: Reals
+    center: Reals | None
 
     @classmethod
     def of(cls, rows: ScoreRows, part: slice) -> "Block":
@@ -49,21 +51,21 @@ class Block(NamedTuple):
             return cls(own, beside, rows.center)
         return cls(own - rows.center, beside, None)
 
-    def scores(self, x: NDArray[Any]) -> NDArray[Any]:
+    def scores(self, x: Reals) -> Reals:
         """One for each row, or several. x: (columns, scores), those of `beside` first."""
         extra = self.beside.shape[1]
         found = self.rows @ x[extra:] + self.beside @ x[:extra]
         found = np.asarray(found if self.center is None else found - self.center @ x[extra:])
         return found[:, 0] if found.shape[1] == 1 else found
 
-    def add_up(self, weight: NDArray[Any]) -> NDArray[Any]:
+    def add_up(self, weight: Reals) -> Reals:
         """sum_i weight_i (beside_i, row_i - center), one column for each of weight."""
         own = self.rows.T @ weight
         if self.center is not None:
             own = own - np.outer(self.center, weight.sum(axis=0))
         return np.concatenate([self.beside.T @ weight, own])
 
-    def squares(self, weight: NDArray[Any]) -> NDArray[Any]:
+    def squares(self, weight: Reals) -> Reals:
         """sum_i weight_i r_i r_i^T."""
         if issparse(self.rows):
             return self._sparse_squares(weight)
@@ -74,7 +76,7 @@ class Block(NamedTuple):
         whole = np.sqrt(weight)[:, None] * whole
         return np.asarray(whole.T @ whole)
 
-    def picked(self, columns: NDArray[np.intp]) -> NDArray[Any]:
+    def picked(self, columns: NDArray[np.intp]) -> Reals:
         """These columns of (beside_i, row_i - center), as a full matrix."""
         extra = self.beside.shape[1]
         own = columns[columns >= extra] - extra
@@ -84,7 +86,7 @@ class Block(NamedTuple):
             rows = rows - self.center[own]
         return np.concatenate([self.beside[:, columns[columns < extra]], rows], axis=1)
 
-    def _sparse_squares(self, weight: NDArray[Any]) -> NDArray[Any]:
+    def _sparse_squares(self, weight: Reals) -> Reals:
         weighted = self.rows.multiply(weight[:, None]).tocsr()
         own = (self.rows.T @ weighted).toarray()
         cross = np.asarray((weighted.T @ self.beside).T)
@@ -99,7 +101,7 @@ class Block(NamedTuple):
 class Surveyor:
     """f of a problem through its values, operators, second derivatives and dual cuts; made once for many surveys."""
 
-    def __init__(self, problem: Any):
+    def __init__(self, problem: AbstractProblem):
         self.problem = problem
 
     def survey(
@@ -116,7 +118,7 @@ class Surveyor:
 class ScoreSurveyor(Surveyor):
     """Of losses of scores, in closed form."""
 
-    def __init__(self, problem: Any, parts: list[tuple[float, ScoreSum]]):
+    def __init__(self, problem: AbstractProblem, parts: list[tuple[float, ScoreSum]]):
         super().__init__(problem)
         self.parts = parts
 
@@ -143,7 +145,7 @@ class ScoreSurveyor(Surveyor):
         return total.surveyed(self.problem.like)
 
 
-def score_vectors(like: Saddle, z: Saddle) -> tuple[NDArray[Any], NDArray[Any]]:
+def score_vectors(like: Saddle, z: Saddle) -> tuple[Reals, Reals]:
     """x with a column for each score, and y."""
     x, y = (np.concatenate([np.zeros(0), *map(_flat, jax.tree.leaves(part))]) for part in (z.x, z.y))
     return x.reshape(-1, _outputs(like)), y
@@ -158,23 +160,23 @@ class RowLosses(NamedTuple):
     """Some rows, what their losses are, and how much each counts."""
 
     rows: Block
-    family: Any
-    target: NDArray[Any]
-    scores: NDArray[Any]
-    counts: NDArray[Any]
+    family: Family
+    target: Reals
+    scores: Reals
+    counts: Reals
 
 
-def newton_slopes(at: RowLosses, origin: NDArray[Any], before: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+def newton_slopes(at: RowLosses, origin: Reals, before: Reals) -> tuple[Reals, Reals]:
     """The a_i of the dual cut of a step from scores `origin` with coefficients `before`, and the sizes of their terms.
 
     a_i = phi'(origin) + (before_i / counts_i) phi''(origin) (the change of the score), clipped; the ratio is 0 where a
     row has lost its weight. Any a_i in dom phi^* would be valid.
     """
     ratio = np.divide(before, at.counts, out=np.zeros_like(before), where=at.counts > LEAST * before)
-    second, step = at.family.second(origin, at.target), at.scores - origin
+    second, step = np.asarray(at.family.second(origin, at.target)), at.scores - origin
     bent = np.einsum("nij,nj->ni", second, step) if second.ndim > step.ndim else second * step
-    slope, change = at.family.slope(origin, at.target), (ratio * bent.T).T
-    return at.family.clipped(slope + change, at.target), np.abs(slope) + np.abs(change)
+    slope, change = np.asarray(at.family.slope(origin, at.target)), (ratio * bent.T).T
+    return np.asarray(at.family.clipped(slope + change, at.target)), np.abs(slope) + np.abs(change)
 
 
 class _Totals:
@@ -197,14 +199,14 @@ class _Totals:
         if self.squares is not None:
             self.squares.add(at, slopes, mixed)
 
-    def add_cut(self, at: RowLosses, origin: NDArray[Any], before: NDArray[Any]) -> None:
+    def add_cut(self, at: RowLosses, origin: Reals, before: Reals) -> None:
         """f(., y) >= <sum counts_i a_i row_i, .> - sum counts_i phi^*(a_i) + <level, y>, a_i those of a step."""
         a, _ = newton_slopes(at, origin, before)
         self.cut += at.rows.add_up(at.counts[:, None] * as_columns(a))
         self.offset -= float(at.counts @ per_row(at.family.conjugate(a, at.target)))
         self.has_cut = True
 
-    def add_level(self, level: NDArray[Any], y: NDArray[Any]) -> None:
+    def add_level(self, level: Reals, y: Reals) -> None:
         """What f has beside the rows."""
         self.value += float(level @ y)
         self.offset += float(level @ y)
@@ -228,9 +230,9 @@ class AllSquares:
     def __init__(self, shape: tuple[int, ...], others: int):
         self.xx, self.yx = np.zeros((*shape, *shape)), np.zeros((others, *shape))
 
-    def add(self, at: RowLosses, slopes: NDArray[Any], mixed: Any) -> None:
+    def add(self, at: RowLosses, slopes: Reals, mixed: Any) -> None:
         """sum_i counts_i r_i r_i^T phi_i'', and sum_i mixed_i r_i^T phi_i'."""
-        second, scores = at.family.second(at.scores, at.target), self.xx.shape[1]
+        second, scores = np.asarray(at.family.second(at.scores, at.target)), self.xx.shape[1]
         if second.ndim < 3:  # a score by itself
             second = as_columns(second)
             alike = bool(np.all(second == second[:, :1]))
@@ -245,7 +247,7 @@ class AllSquares:
                     self.xx[:, other, :, k] += found
         if mixed is not None:
             for k, slope in enumerate(slopes.T):
-                self.yx[:, :, k] += at.rows.add_up(_weighed(mixed, slope)).T
+                self.yx[:, :, k] += at.rows.add_up(_weigh_rows(mixed, slope)).T
 
     def curvature(self) -> Curvature:
         """As matrices."""
@@ -260,10 +262,10 @@ class SomeSquares:
         self.columns, self.of_score = entries // scores, [np.flatnonzero(entries % scores == k) for k in range(scores)]
         self.xx, self.yx = np.zeros((entries.size, entries.size)), np.zeros((others, entries.size))
 
-    def add(self, at: RowLosses, slopes: NDArray[Any], mixed: Any) -> None:
+    def add(self, at: RowLosses, slopes: Reals, mixed: Any) -> None:
         """As for all entries."""
         rows = [at.rows.picked(self.columns[own]) for own in self.of_score]
-        second = at.family.second(at.scores, at.target)
+        second = np.asarray(at.family.second(at.scores, at.target))
         apart = as_columns(second) if second.ndim < 3 else None
         for k, other in _pairs(len(rows)) if apart is None else ((k, k) for k in range(len(rows))):
             weight = at.counts * (second[:, k, other] if apart is None else apart[:, k])
@@ -273,7 +275,7 @@ class SomeSquares:
                 self.xx[np.ix_(self.of_score[other], self.of_score[k])] += found.T
         if mixed is not None:
             for own, part, slope in zip(rows, self.of_score, slopes.T, strict=True):
-                self.yx[:, part] += (own.T @ _weighed(mixed, slope)).T
+                self.yx[:, part] += (own.T @ _weigh_rows(mixed, slope)).T
 
     def curvature(self) -> Curvature:
         """As matrices."""
@@ -284,7 +286,7 @@ def _pairs(scores: int) -> Iterator[tuple[int, int]]:
     return ((k, other) for k in range(scores) for other in range(k + 1))
 
 
-def _weighed(mixed: Any, slope: NDArray[Any]) -> NDArray[Any]:
+def _weigh_rows(mixed: RealMatrix, slope: Reals) -> Reals:
     return np.asarray(mixed.multiply(slope[:, None]).toarray() if issparse(mixed) else mixed * slope[:, None])
 
 
@@ -307,23 +309,23 @@ class DifferentiatedSurveyor(Surveyor):
 
 
 @compiled
-def _survey(problem: Any, z: Saddle) -> Surveyed:
+def _survey(problem: AbstractProblem, z: Saddle) -> Surveyed:
     return problem.survey(z)
 
 
 @compiled
-def _jacobian(problem: Any, z: Saddle, kept: Any) -> Any:
+def _jacobian(problem: AbstractProblem, z: Saddle, kept: NDArray[np.intp]) -> Array:
     """Among the kept entries."""
     vector, back = ravel_pytree(z)
 
-    def column(index: Any) -> Any:
+    def column(index: Array) -> Array:
         direction = jnp.zeros_like(vector).at[index].set(1.0)
         return jax.jvp(lambda v: ravel_pytree(problem.operator(back(v)))[0], (vector,), (direction,))[1][kept]
 
     return jax.lax.map(column, kept).T
 
 
-def surveyor_of(problem: Any) -> Surveyor:
+def surveyor_of(problem: AbstractProblem) -> Surveyor:
     """The surveyor of a problem with its data: a loss that is no sum over rows may bring its own (`surveyor`)."""
     own = getattr(getattr(problem, "f", None), "surveyor", None)
     if own is not None and (found := own(problem)) is not None:
@@ -332,19 +334,19 @@ def surveyor_of(problem: Any) -> Surveyor:
     return DifferentiatedSurveyor(problem) if parts is None else ScoreSurveyor(problem, parts)
 
 
-def score_sums(problem: Any) -> list[tuple[float, ScoreSum]] | None:
+def score_sums(problem: AbstractProblem) -> list[tuple[float, ScoreSum]] | None:
     """The weight of each client, and its f as a sum of losses of scores; None where f is no such sum."""
-    if getattr(getattr(problem, "f", None), "score_sum", None) is None or problem.data is None or problem.clients == 0:
+    if getattr(getattr(problem, "f", None), "score_sum", None) is None or problem.data is None or not problem.clients:
         return None
     sums = [score_sum_of(problem, client) for client in _clients(problem.data)]
     found = [own for own in sums if own is not None]
-    weights = np.asarray(problem.weights, float).tolist()
+    weights = np.asarray(problem.client_weights(problem.clients), float).tolist()
     return list(zip(weights, found, strict=True)) if len(found) == len(sums) else None
 
 
-def score_sum_of(problem: Any, examples: Any) -> ScoreSum | None:
+def score_sum_of(problem: AbstractProblem, examples: Tree) -> ScoreSum | None:
     """f of one client with these examples as a sum of losses of scores, whatever data the problem has."""
-    score_sum = getattr(problem.f, "score_sum", None)
+    score_sum = getattr(getattr(problem, "f", None), "score_sum", None)
     own: ScoreSum | None = None if score_sum is None else score_sum(examples, problem.like)
     if own is None:
         return None
@@ -358,17 +360,18 @@ KINKS = {"abs", "clamp", "max", "min", "reduce_max", "reduce_min", "relu", "sele
 """What a program can do that has no second derivative everywhere."""
 
 
-def kink_of(problem: Any) -> str:
+def kink_of(problem: AbstractProblem) -> str:
     """The first of KINKS that the program of f uses; empty if there is none, or the problem vouches for itself.
 
     A guess for a loss of the user's own: what is used may be harmless, and what is harmless may hide a kink.
     """
-    if problem.by_construction or getattr(problem, "f", None) is None or problem.clients == 0:
+    f = getattr(problem, "f", None)
+    if problem.by_construction or f is None or problem.clients == 0:
         return ""
     with double():
         point = jax.tree.map(lambda leaf: np.zeros(np.shape(leaf)), problem.like)
         example = () if problem.data is None else (jax.tree.map(lambda leaf: leaf[0][0], problem.data.examples),)
-        program = jax.make_jaxpr(lambda z: of_example(problem.f, z, *example))(point)
+        program = jax.make_jaxpr(lambda z: of_example(f, z, *example))(point)
     return next(_kinks(program.jaxpr), "")
 
 
@@ -398,28 +401,30 @@ def blocks_of_rows(count: int, size: int = BLOCK) -> Iterator[slice]:
     return (slice(start, start + size) for start in range(0, count, size))
 
 
-def _clients(data: Any) -> Iterator[Any]:
+def _clients(data: Clients) -> Iterator[Tree]:
     """The examples of each client without padding, as numpy arrays."""
     examples = jax.tree.map(np.asarray, data.examples)  # entries of jax's arrays are programs
     for m, count in enumerate(np.asarray(data.counts)):
         yield jax.tree.map(lambda leaf, m=m, count=count: leaf[m][:count], examples)
 
 
-def _flat(leaf: Any) -> NDArray[Any]:
+def _flat(leaf: Array) -> Reals:
     return np.ravel(np.asarray(leaf, np.float64))
 
 
-def as_columns(a: NDArray[Any]) -> NDArray[Any]:
+def as_columns(a: Array) -> Reals:
     """A column for each score."""
-    return a[:, None] if a.ndim == 1 else a
+    own = np.asarray(a)
+    return own[:, None] if own.ndim == 1 else own
 
 
-def per_row(a: NDArray[Any]) -> NDArray[Any]:
+def per_row(a: Array) -> Reals:
     """Summed over targets that have a loss each."""
-    return a if a.ndim == 1 else a.sum(axis=1)
+    own = np.asarray(a)
+    return own if own.ndim == 1 else own.sum(axis=1)
 
 
-def shaped(like: Any, vector: NDArray[Any]) -> Any:
+def shaped(like: Tree, vector: Reals) -> Tree:
     """The vector in the shapes of a pytree."""
     leaves, structure = jax.tree.flatten(like)
     ends = np.cumsum([np.size(leaf) for leaf in leaves])

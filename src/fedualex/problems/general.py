@@ -1,7 +1,7 @@
 """A problem from a user's own loss of one example."""
 
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import nullcontext
 from functools import partial
 from typing import Any
@@ -10,10 +10,9 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
-from numpy.typing import NDArray
 
 from .. import tree
+from ..arrays import Array, Reals
 from ..certificates.rounding import LossError, OperatorError, error_of_operator, error_of_value
 from ..certificates.surveys import Surveyed
 from ..compiling import double
@@ -23,7 +22,7 @@ from ..validation import any_real_array, short
 from .base import AbstractProblem, of_example
 from .curvature import ScoreSurveyor, score_sums
 from .known import Floor, Smoothness, build_geometry, checked_floor, floor_of_views, with_floor, with_smoothness
-from .rows import ELSEWHERE, Clients, objective_weights, problem_data
+from .rows import ELSEWHERE, Clients, Data, objective_weights, problem_data
 
 
 def saddle_gradient(loss: Callable[[Saddle], Array], z: Saddle) -> Saddle:
@@ -111,7 +110,7 @@ LARGE = 2**22
 """Bytes of examples from which on blocks are worth their while."""
 
 
-def loss_and_gradient(problem: Any, z: Saddle) -> tuple[Array, Saddle]:
+def loss_and_gradient(problem: "Problem", z: Saddle) -> tuple[Array, Saddle]:
     """f = sum_mi share_mi f(x, y, example_mi) of a `Problem`, and its gradient at z.
 
     Blocks have the next examples of every client, so that clients may be spread over devices.
@@ -177,7 +176,7 @@ class Problem(AbstractProblem):
     geometry: Product
     like: Saddle
     data: Clients | None
-    weights: NDArray[Any]
+    weights: Reals
     uncertified: str = eqx.field(static=True)  # type: ignore[misc]
     by_construction: bool = eqx.field(static=True)  # type: ignore[misc]
     own_weights: bool = eqx.field(static=True)
@@ -191,7 +190,7 @@ class Problem(AbstractProblem):
         x: object,
         y: object = None,
         like: Saddle,
-        data: Sequence[Tree] | str | None = None,
+        data: Data | None = None,
         weights: object = "clients",
         uncertified: str = "",
         by_construction: bool = False,
@@ -215,7 +214,7 @@ class Problem(AbstractProblem):
         """How many clients hold data."""
         return None if self.data is None else self.weights.size
 
-    def client_weights(self, clients: int) -> NDArray[Any]:
+    def client_weights(self, clients: int) -> Reals:
         """As given, or all alike if the clients share f."""
         return np.full(clients, 1 / clients) if self.data is None else np.asarray(self.weights)
 
@@ -240,7 +239,7 @@ class Problem(AbstractProblem):
         few = None if self.data is None else self.data.sampled(examples, rng)
         return self if few is None else with_smoothness(self, None)._with(few, self.weights, floor_of_views(self.floor))
 
-    def _with(self, data: Clients, weights: NDArray[Any], floor: Floor | None) -> Any:
+    def _with(self, data: Clients, weights: Reals, floor: Floor | None) -> "Problem":
         return with_floor(eqx.tree_at(lambda p: (p.data, p.weights), self, (data, weights)), floor)
 
     def loss(self, z: Saddle) -> Array:
@@ -273,13 +272,13 @@ class Problem(AbstractProblem):
         """A bound if f is `Majorized`, else an estimate."""
         return error_of_value(self, z, found.operator, found.value)
 
-    def client_operator(self, client: Any, z: Saddle) -> Saddle:
+    def client_operator(self, client: Clients, z: Saddle) -> Saddle:
         """(grad_x f_m, -grad_y f_m)."""
         if self.data is None:
             return self.operator(z)
         return saddle_gradient(lambda at: weighted_loss(self.f, at, client.examples, client.shares()), z)
 
-    def minibatch_operator(self, client: Any, z: Saddle, size: int, key: Array) -> Saddle:
+    def minibatch_operator(self, client: Clients, z: Saddle, size: int, key: Array) -> Saddle:
         """The mean operator of `size` examples drawn uniformly, with replacement; padding is never drawn."""
         if self.data is None:
             raise TypeError("this problem has no data= to draw a Minibatch from; use GaussianNoise or no noise")

@@ -4,26 +4,29 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, NamedTuple, no_type_check
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, no_type_check
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
-from numpy.typing import NDArray
 
 from .. import tree
 from ..accepted import Number, Numbers
-from ..arrays import by_numpy
+from ..arrays import Array, Reals, Values, by_numpy
 from ..certificates.certificate import FEASIBLE
 from ..compiling import double, quickly
-from ..geometry import Product, as_geometry, calls_lapack, is_geometry
+from ..geometry import AbstractGeometry, Product, as_geometry, calls_lapack, is_geometry
 from ..regularizers import L1, AbstractRegularizer, Box, GroupL2, L1Ball, L2Ball, SquaredL2, for_reports
 from ..summaries import Known
-from ..tree import Saddle, Tree
+from ..tree import Saddle, Scalar, Tree
 from ..validation import encode_labels, nonnegative, of_type, positive, real_array, short
-from .rows import Rows
+from .rows import Clients, Rows
+
+if TYPE_CHECKING:
+    from .base import AbstractProblem
+
+ProblemT = TypeVar("ProblemT", bound="AbstractProblem")
 
 
 @no_type_check  # `checked_floor` refuses what is wrong
@@ -37,7 +40,7 @@ class Floor(eqx.Module):
     """
 
     y: Tree
-    value: Any
+    value: Scalar
     each: bool = eqx.field(static=True, default=False)
 
 
@@ -65,7 +68,7 @@ def floor_of_views(floor: Floor | None) -> Floor | None:
     return floor if floor is not None and floor.each else None
 
 
-def with_floor(problem: Any, floor: Floor | None) -> Any:
+def with_floor(problem: ProblemT, floor: Floor | None) -> ProblemT:
     """The problem with this floor in place of its own."""
     return eqx.tree_at(lambda p: p.floor, problem, floor, is_leaf=lambda node: node is None)
 
@@ -80,50 +83,51 @@ class Smoothness(NamedTuple):
     slope: ||g_m||_* at the point of the domain nearest to 0.
     """
 
-    beta: Any
-    slope: Any
+    beta: Number
+    slope: Number
 
 
 class Smooth(eqx.Module):
     """A loss of one example that can tell how fast a client's operator changes."""
 
     @abstractmethod
-    def jacobian_bound(self, examples: Any, problem: Any) -> float:
+    def jacobian_bound(self, examples: Tree, problem: "AbstractProblem") -> float:
         """A number >= ||Jacobian of g_m||, from the geometry's norm to its dual, at every point of the domain.
 
         examples: all of one client, as numpy arrays, each of which counts alike. problem: has the domain.
         """
 
 
-def beta_of(problem: Any) -> float | None:
+def beta_of(problem: "AbstractProblem") -> float | None:
     """The largest bound of a client, as `Smoothness` has it; None where f cannot tell, or its data is elsewhere."""
     if problem.smoothness is not None:
         return float(problem.smoothness.beta)
-    if not isinstance(getattr(problem, "f", None), Smooth) or not problem.clients:
+    f = getattr(problem, "f", None)
+    if not isinstance(f, Smooth) or not problem.clients:
         return None
     with double():
         each = (_examples(problem.data, m) for m in range(problem.clients))
-        return float(max(problem.f.jacobian_bound(examples, problem) for examples in each))
+        return float(max(f.jacobian_bound(examples, problem) for examples in each))
 
 
-def slope_of(problem: Any) -> float:
+def slope_of(problem: "AbstractProblem") -> float:
     """The largest slope of a client, as `Smoothness` has it."""
     with double():
         return float(_largest_slope(problem) if problem.smoothness is None else problem.smoothness.slope)
 
 
-def smoothness_of(problem: Any) -> Smoothness | None:
+def smoothness_of(problem: "AbstractProblem") -> Smoothness | None:
     """Both numbers; None where f cannot tell."""
     beta = beta_of(problem)
     return None if beta is None else Smoothness(np.asarray(beta), np.asarray(slope_of(problem)))
 
 
-def with_smoothness(problem: Any, known: Smoothness | None) -> Any:
+def with_smoothness(problem: ProblemT, known: Smoothness | None) -> ProblemT:
     """The problem with what is known of all clients, whoever holds their data."""
     return eqx.tree_at(lambda p: p.smoothness, problem, known, is_leaf=lambda node: node is None)
 
 
-def is_affine(problem: Any) -> bool:
+def is_affine(problem: "AbstractProblem") -> bool:
     """Whether every client's operator is an affine function of z, as f declares (`affine`)."""
     return problem.shared_affine or bool(getattr(getattr(problem, "f", None), "affine", False))
 
@@ -133,13 +137,13 @@ def norm_of_blocks(x: float, xy: float, y: float = 0.0) -> float:
     return float((x + y) / 2 + np.hypot((x - y) / 2, xy))
 
 
-def _examples(data: Any, m: int) -> Tree:
+def _examples(data: Clients, m: int) -> Tree:
     count = int(np.asarray(data.counts)[m])
     return jax.tree.map(lambda leaf: np.asarray(leaf)[m][:count], data.examples)
 
 
 @quickly
-def _largest_slope(problem: Any) -> Array:
+def _largest_slope(problem: "AbstractProblem") -> Array:
     geometry = for_reports(problem.geometry)
     start = geometry.project(jax.tree.map(lambda leaf: jnp.zeros(jnp.shape(leaf)), problem.like))
     return jnp.max(jax.lax.map(lambda client: geometry.dual_norm(problem.client_operator(client, start)), problem.data))
@@ -162,9 +166,9 @@ def build_geometry(x: Tree, y: Tree, like: Saddle) -> Product:
     return Product(parts)
 
 
-def _check_fit(name: str, part: Any, shape: tuple[int, ...]) -> None:
+def _check_fit(name: str, part: AbstractGeometry, shape: tuple[int, ...]) -> None:
     try:
-        result = _projected_shape(_OfShapes.of(part), shape)
+        result = _find_projected_shape(_OfShapes.of(part), shape)
     except (TypeError, ValueError) as error:
         raise ValueError(f"{name}={part!r} does not fit an array of shape {shape}: {error}") from None
     if result != shape:
@@ -175,22 +179,22 @@ def _check_fit(name: str, part: Any, shape: tuple[int, ...]) -> None:
 class _OfShapes:
     """A geometry, which equals all with arrays of the same shapes in the same places."""
 
-    key: Any
-    part: Any = field(compare=False)
+    key: tuple[object, ...]
+    part: AbstractGeometry = field(compare=False)
 
     @classmethod
-    def of(cls, part: Any) -> "_OfShapes":
+    def of(cls, part: AbstractGeometry) -> "_OfShapes":
         leaves, structure = jax.tree.flatten(part)
         return cls((structure, tuple((np.shape(leaf), np.result_type(leaf)) for leaf in leaves)), part)
 
 
 @lru_cache(maxsize=256)
-def _projected_shape(shaped: _OfShapes, shape: tuple[int, ...]) -> tuple[int, ...]:
+def _find_projected_shape(shaped: _OfShapes, shape: tuple[int, ...]) -> tuple[int, ...]:
     """Of a projection; paths of penalties ask for hundreds that differ in a number."""
     if not calls_lapack(shaped.part):
         return tuple(np.shape(by_numpy(lambda part: part.project(np.zeros(shape)))(shaped.part)))
     with double():  # a bound of 1e150 is no float32
-        found: Any = jax.eval_shape(shaped.part.project, jax.ShapeDtypeStruct(shape, jnp.float64))
+        found = jax.eval_shape(shaped.part.project, jax.ShapeDtypeStruct(shape, jnp.float64))
     return tuple(found.shape)
 
 
@@ -230,13 +234,13 @@ def why_unbounded(geometry: Product) -> str:
 # Sums over the rows of one client that recipes send, and what is read from them once they are added.
 
 
-def sums_by_class(rows: Rows, labels: NDArray[Any], masses: NDArray[Any]) -> dict[str, NDArray[Any]]:
+def sums_by_class(rows: Rows, labels: Values, masses: Reals) -> dict[str, Reals]:
     """For each class the weight of its rows, and their weighted sum."""
     member = (rows.numbers(rows.y, labels) == np.arange(len(labels))[:, None]) * masses
     return {"class_mass": member.sum(axis=1), "class_rows": member @ rows.X}
 
 
-def sums_of_means(rows: Rows, masses: NDArray[Any]) -> dict[str, NDArray[Any]]:
+def sums_of_means(rows: Rows, masses: Reals) -> dict[str, Reals]:
     """The weighted sums of targets and rows."""
     return {"target_sum": np.asarray(masses @ rows.y), "row_sum": masses @ rows.X}
 
@@ -246,12 +250,12 @@ def total_mass(known: Sequence[Known]) -> float:
     return float(known[0]["mass"].sum())
 
 
-def mean_of(known: Known, name: str, mass: float) -> Any:
+def mean_of(known: Known, name: str, mass: float) -> Reals:
     """A sum divided by the weight of its rows; a number if it is one."""
     return (known[name] / mass)[()]
 
 
-def known_classes(known: Sequence[Known], two: bool = False) -> NDArray[Any]:
+def known_classes(known: Sequence[Known], two: bool = False) -> Reals:
     """The labels of all clients, of which there must be two, or at least two."""
     labels = known[0]["classes"]
     if two and len(labels) != 2:
@@ -262,7 +266,7 @@ def known_classes(known: Sequence[Known], two: bool = False) -> NDArray[Any]:
     return labels
 
 
-def class_means(known: Known) -> NDArray[Any]:
+def class_means(known: Known) -> Reals:
     """The mean row of each class."""
     return np.asarray(known["class_rows"] / known["class_mass"][:, None])
 
@@ -298,26 +302,27 @@ def penalized(ball: Ball, l1: Number, l2: Number, groups: GroupL2 | None = None)
     return weights if l2 == 0 else weights + SquaredL2(l2)
 
 
-def largest_product(ball: Ball, vectors: NDArray[Any]) -> NDArray[Any]:
+def largest_product(ball: Ball, vectors: Reals) -> Reals:
     """The largest |<w, v>| for w in the ball, for each row v."""
     dual = np.inf if isinstance(ball, L1Ball) else 2
-    return np.asarray(ball.radius * np.linalg.norm(np.atleast_2d(vectors), dual, axis=1))
+    sizes: Reals = np.linalg.norm(np.atleast_2d(vectors), dual, axis=1)
+    return np.asarray(ball.radius) * sizes
 
 
-def bias_box(center: Numbers, direction: NDArray[Any], ball: Ball, reach: float) -> Box:
+def bias_box(center: Numbers, direction: Reals, ball: Ball, reach: float) -> Box:
     """All b with |b + <w, direction> - center| <= reach for some w in the ball."""
     spread = largest_product(ball, direction)[0] + reach
     return Box(lower=center - spread, upper=center + spread)
 
 
-def class_shares(masses: NDArray[Any], total: float) -> NDArray[Any]:
+def class_shares(masses: Reals, total: float) -> Reals:
     """The share of each class in the objective, from the weights of their rows and of all rows."""
     if np.any(masses <= 0):
         raise ValueError("weights must be > 0 for some client of every class of y")
-    return masses / total
+    return np.divide(masses, total)
 
 
-def class_bias_box(shares: NDArray[Any], means: NDArray[Any], ball: Ball, budget: float, binary: bool) -> Box:
+def class_bias_box(shares: Reals, means: Reals, ball: Ball, budget: float, binary: bool) -> Box:
     """All biases with which a mean logistic or softmax loss may be within the budget.
 
     shares: the weight s_c of each class; means: its mean row mu_c. Jensen's inequality and log(1 + e^u) >= u
@@ -338,7 +343,7 @@ def class_bias_box(shares: NDArray[Any], means: NDArray[Any], ball: Ball, budget
 class Penalty:
     """l1 ||w||_1 + l2/2 ||w||^2 + group sum_g sqrt(d_g) ||w_g||_2, in a ball with every w of penalty <= budget."""
 
-    def __init__(self, l1: Any, l2: Any, radius: Any, group: Any = 0.0, groups: Any = None):
+    def __init__(self, l1: Number, l2: Number, radius: object, group: Number = 0.0, groups: object = None):
         self.l1, self.l2, self.group = nonnegative("l1", l1), nonnegative("l2", l2), nonnegative("group", group)
         if self.l1 > 0 and self.group > 0:
             raise ValueError("l1 and group cannot both be > 0: their sum has no closed form here")
@@ -357,7 +362,7 @@ class Penalty:
         return penalized(ball, self.l1, self.l2, norms)
 
 
-def _groups(group: Any, groups: Any, shape: tuple[int, ...]) -> GroupL2:
+def _groups(group: Number, groups: object, shape: tuple[int, ...]) -> GroupL2:
     names, label = encode_labels("groups", groups, shape[0])
     entries = np.broadcast_to(label.reshape(-1, *(1,) * (len(shape) - 1)), shape)
     return GroupL2(group, np.ascontiguousarray(entries), np.sqrt(np.bincount(entries.ravel(), minlength=len(names))))

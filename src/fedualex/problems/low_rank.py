@@ -2,13 +2,13 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..accepted import Column, Matrix, Number, Numbers
-from ..regularizers import L1, Box, L1Ball, Spectral
+from ..arrays import Reals
+from ..regularizers import L1, AbstractRegularizer, Box, L1Ball, Spectral
 from ..summaries import Known, Summary
 from ..tree import Saddle
 from ..validation import of_type, positive
@@ -17,7 +17,7 @@ from .general import Problem
 from .known import Floor, mean_of, sums_of_means, total_mass
 from .readings import NumberReading, Reading
 from .recipe import AbstractRecipe, assemble, built_from
-from .rows import Rows, checked_weights, features, matrix, split_rows
+from .rows import Data, Rows, checked_weights, features, matrix, split_rows
 from .scores import OfScore
 
 
@@ -30,7 +30,7 @@ class LowRankRecipe(AbstractRecipe):
 
     nuclear: Number
     intercept: bool = True
-    weights: Any = "samples"
+    weights: Numbers | str = "samples"
     exchanges: ClassVar[int] = 2
     keeps_rows: ClassVar[bool] = True
 
@@ -51,30 +51,30 @@ class LowRankRecipe(AbstractRecipe):
             return self.opening(rows, client, sums=sums_of_means(rows, masses))
         return Summary(sums={"squares": masses @ (rows.y - self._center(known)) ** 2})
 
-    def examples(self, rows: Rows, known: Sequence[Known], client: int) -> dict[str, NDArray[Any]]:
+    def examples(self, rows: Rows, known: Sequence[Known], client: int) -> dict[str, object]:
         """Rows with their targets."""
         return rows.weighed(row=rows.features, target=rows.y)
 
-    def problem(self, known: Sequence[Known], data: object) -> Problem:
+    def problem(self, known: Sequence[Known], data: Data) -> Problem:
         """The bounds of `low_rank`."""
         total, center = total_mass(known), self._center(known)
         constant = float(np.sum(mean_of(known[1], "squares", total)) / 2)
         nuclear = positive("nuclear", self.nuclear)
         radius, mean = constant / float(nuclear), mean_of(known[0], "row_sum", total)
-        x: dict[str, Any] = {"weights": Spectral(L1(nuclear) + L1Ball(radius))}
-        like = {"weights": np.zeros((mean.size, center.size))}
+        x: dict[str, AbstractRegularizer] = {"weights": Spectral(L1(nuclear) + L1Ball(radius))}
+        like: dict[str, Reals] = {"weights": np.zeros((mean.size, center.size))}
         if self.intercept:
             spread = radius * np.linalg.norm(mean) + np.sqrt(2 * constant)
             x["bias"] = Box(lower=center - spread, upper=center + spread)
             like["bias"] = np.zeros(center.size)
-        parts: dict[str, Any] = {"by_construction": True, "floor": Floor(None, 0.0, each=True)}
-        return self.built(OfScore(Squared()), known, data, x=x, like=Saddle(like), **parts)
+        f, floor = OfScore(Squared()), Floor(None, 0.0, each=True)
+        return self.built(f, known, data, x=x, like=Saddle(like), floor=floor, by_construction=True)
 
-    def held_out_losses(self, rows: Rows, known: Sequence[Known]) -> Callable[[NDArray[Any]], NDArray[Any]]:
+    def held_out_losses(self, rows: Rows, known: Sequence[Known]) -> Callable[[Reals], Reals]:
         """Squares."""
         return lambda scores: np.asarray(Squared().loss(scores, rows.y))
 
-    def _center(self, known: Sequence[Known]) -> NDArray[Any]:
+    def _center(self, known: Sequence[Known]) -> Reals:
         mean = mean_of(known[0], "target_sum", total_mass(known))
         return np.asarray(mean if self.intercept else np.zeros_like(mean))
 

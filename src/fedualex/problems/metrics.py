@@ -2,12 +2,11 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..accepted import Column, Matrix, Number
+from ..arrays import Reals
 from ..tree import Tree
 from ..validation import encode_labels, short
 from .families import Family, family_of
@@ -21,8 +20,8 @@ class ClientMetrics:
     losses, accuracies: one number for each client.
     """
 
-    losses: NDArray[Any]
-    accuracies: NDArray[Any] | None
+    losses: Reals
+    accuracies: Reals | None
 
     @property
     def mean_loss(self) -> float:
@@ -70,7 +69,7 @@ def client_metrics(
         "loss", ("logistic" if scores.ndim == 1 else "multiclass") if loss is None else loss, delta=delta
     )
     if not family.reading.labelled:
-        each = family.loss(scores, family.column(y, rows.shape[0]))
+        each = family.loss(scores, np.asarray(family.column(y, rows.shape[0]), float))
         return ClientMetrics(np.bincount(client, each) / sizes, None)
     if family.one_score != (scores.ndim == 1):
         raise ValueError(f"loss must fit the model, whose weights have shape {np.shape(x['weights'])}, got {loss!r}")

@@ -4,9 +4,9 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
 
 from ..accepted import Number, Whole
+from ..arrays import Array
 from ..regularizers import L1, AbstractRegularizer, Box, Simplex, Spectral
 from ..tree import Saddle
 from ..validation import nonnegative, one_of, whole_number

@@ -1,15 +1,19 @@
 """What the scores of a linear model say of a row: a class with its probability, an order of rows, or a number."""
 
 from abc import ABC, abstractmethod
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..accepted import Column, Numbers
+from ..arrays import Reals, Values
 from ..validation import classes, real_array
 from .risk_sets import concordance_sums
 from .rows import two_classes
+
+if TYPE_CHECKING:
+    from .families.numbers import NumberFamily
 
 OF = " of "
 """Between a measure and the target or class that it is of, where there are several."""
@@ -27,13 +31,13 @@ class Scale(Protocol):
     """What a reading needs to know of a model beside its scores."""
 
     @property
-    def labels(self) -> NDArray[Any]: ...
+    def labels(self) -> Values: ...
     @property
     def threshold(self) -> float: ...
     @property
-    def center(self) -> Any: ...
+    def center(self) -> Reals | float: ...
     @property
-    def scale(self) -> Any: ...
+    def scale(self) -> Reals | float: ...
 
 
 class Reading(ABC):
@@ -55,21 +59,21 @@ class Reading(ABC):
     estimator: ClassVar[tuple[str, str]]
 
     @abstractmethod
-    def predict(self, scores: NDArray[Any], scale: Scale) -> NDArray[Any]:
+    def predict(self, scores: Reals, scale: Scale) -> Values:
         """The answer for each row."""
 
-    def probabilities(self, scores: NDArray[Any]) -> NDArray[Any]:
+    def probabilities(self, scores: Reals) -> Reals:
         """One column for each class; refused where scores are none of a probability model."""
         raise ValueError(f"this model has no probabilities: {self.why_no_probabilities}")
 
     why_no_probabilities: ClassVar[str] = "it predicts numbers"
 
     @abstractmethod
-    def measures(self, truth: NDArray[Any], scores: NDArray[Any], scale: Scale) -> Measured:
+    def measures(self, truth: NDArray[Any], scores: Reals, scale: Scale) -> Measured:
         """How good the answers are, by name; None where these rows do not define a measure."""
 
     @abstractmethod
-    def columns(self, scores: NDArray[Any], scale: Scale) -> dict[str, NDArray[Any]]:
+    def columns(self, scores: Reals, scale: Scale) -> dict[str, Values]:
         """What a file of predictions holds beside them."""
 
     @abstractmethod
@@ -77,7 +81,7 @@ class Reading(ABC):
         """What coefficients add up to, in words; several: whether a row has several scores."""
 
     @abstractmethod
-    def check_labels(self, what: str, labels: NDArray[Any]) -> None:
+    def check_labels(self, what: str, labels: Values) -> None:
         """Refuse targets that cannot be of this kind. what: how they are called."""
 
 
@@ -91,24 +95,24 @@ class ClassReading(Reading):
     effect = "odds ratio"
     estimator = ("sklearn.linear_model", "LogisticRegression")
 
-    def predict(self, scores: NDArray[Any], scale: Scale) -> NDArray[Any]:
+    def predict(self, scores: Reals, scale: Scale) -> Values:
         number = (scores > scale.threshold).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
         return np.asarray(scale.labels[number])
 
-    def probabilities(self, scores: NDArray[Any]) -> NDArray[Any]:
+    def probabilities(self, scores: Reals) -> Reals:
         from scipy.special import expit, softmax  # a site of a deployment starts without them
 
         if scores.ndim > 1:
             return np.asarray(softmax(scores, axis=1))
         return np.stack([expit(-scores), expit(scores)], axis=1)
 
-    def measures(self, truth: NDArray[Any], scores: NDArray[Any], scale: Scale) -> Measured:
+    def measures(self, truth: NDArray[Any], scores: Reals, scale: Scale) -> Measured:
         """accuracy, and loss, the mean -log(probability of the truth); of two classes also positives, the share of
         rows in the second one, and auc.
         """
         return ranked(self, truth, scores, scale) | {"loss": _log_loss(truth, scores, scale)}
 
-    def columns(self, scores: NDArray[Any], scale: Scale) -> dict[str, NDArray[Any]]:
+    def columns(self, scores: Reals, scale: Scale) -> dict[str, Values]:
         shares = zip(scale.labels.tolist(), self.probabilities(scores).T, strict=True)
         return RankReading().columns(scores, scale) | {f"probability of {label}": share for label, share in shares}
 
@@ -117,7 +121,7 @@ class ClassReading(Reading):
             return "the scores, of which the largest wins"
         return f"the score, which is above 0 for {targets[0]} = {scale.labels.tolist()[1]}"
 
-    def check_labels(self, what: str, labels: NDArray[Any]) -> None:
+    def check_labels(self, what: str, labels: Values) -> None:
         classes(what, labels)
 
 
@@ -131,14 +135,14 @@ class RankReading(ClassReading):
     estimator = ("sklearn.svm", "LinearSVC")
     why_no_probabilities = "its scores only order rows"
 
-    def probabilities(self, scores: NDArray[Any]) -> NDArray[Any]:
+    def probabilities(self, scores: Reals) -> Reals:
         return Reading.probabilities(self, scores)
 
-    def measures(self, truth: NDArray[Any], scores: NDArray[Any], scale: Scale) -> Measured:
+    def measures(self, truth: NDArray[Any], scores: Reals, scale: Scale) -> Measured:
         """As of classes, but for the loss."""
         return ranked(self, truth, scores, scale)
 
-    def columns(self, scores: NDArray[Any], scale: Scale) -> dict[str, NDArray[Any]]:
+    def columns(self, scores: Reals, scale: Scale) -> dict[str, Values]:
         return {"score": scores} if scores.ndim == 1 else {}
 
 
@@ -151,20 +155,20 @@ class NumberReading(Reading):
     effect = "difference"
     estimator = ("sklearn.linear_model", "LinearRegression")
 
-    def predict(self, scores: NDArray[Any], scale: Scale) -> NDArray[Any]:
+    def predict(self, scores: Reals, scale: Scale) -> Values:
         return np.asarray(scale.center + scale.scale * scores)
 
-    def measures(self, truth: NDArray[Any], scores: NDArray[Any], scale: Scale) -> Measured:
+    def measures(self, truth: NDArray[Any], scores: Reals, scale: Scale) -> Measured:
         """r2, mae and mse."""
-        return apart(truth, self.predict(scores, scale))
+        return apart(truth, np.asarray(scale.center + scale.scale * scores))
 
-    def columns(self, scores: NDArray[Any], scale: Scale) -> dict[str, NDArray[Any]]:
+    def columns(self, scores: Reals, scale: Scale) -> dict[str, Values]:
         return {}
 
     def adds_to(self, targets: tuple[str, ...], scale: Scale, several: bool) -> str:
         return ", ".join(targets)
 
-    def check_labels(self, what: str, labels: NDArray[Any]) -> None:
+    def check_labels(self, what: str, labels: Values) -> None:
         real_array(what, labels, "real numbers")
 
 
@@ -178,53 +182,50 @@ class RiskReading(Reading):
     estimator = ("sklearn.linear_model", "LinearRegression")
     why_no_probabilities = "its scores are logarithms of relative hazards"
 
-    def predict(self, scores: NDArray[Any], scale: Scale) -> NDArray[Any]:
+    def predict(self, scores: Reals, scale: Scale) -> Values:
         return np.asarray(scores)
 
-    def measures(self, truth: NDArray[Any], scores: NDArray[Any], scale: Scale) -> Measured:
+    def measures(self, truth: NDArray[Any], scores: Reals, scale: Scale) -> Measured:
         """c-index: the share of pairs whose order in time scores tell, of those whose order is known."""
         found = concordance_sums(truth[:, 0], truth[:, 1], scores)
         return {"c-index": found["concordant"] / found["comparable"] if found["comparable"] > 0 else None}
 
-    def columns(self, scores: NDArray[Any], scale: Scale) -> dict[str, NDArray[Any]]:
+    def columns(self, scores: Reals, scale: Scale) -> dict[str, Values]:
         return {"relative hazard": np.exp(scores)}
 
     def adds_to(self, targets: tuple[str, ...], scale: Scale, several: bool) -> str:
         return "the logarithm of the hazard (exp of a coefficient is a hazard ratio)"
 
-    def check_labels(self, what: str, labels: NDArray[Any]) -> None:
+    def check_labels(self, what: str, labels: Values) -> None:
         real_array(what, labels, "real numbers")
 
 
 class MeanReading(Reading):
-    """The mean of a target whose family has a link: mean(score).
+    """The mean of a target whose family has a link: mean(score)."""
 
-    family: has `mean`, `loss`, `check_targets`, and says of itself how files, people and scikit-learn call it.
-    """
-
-    def __init__(self, family: Any):
+    def __init__(self, family: "NumberFamily"):
         self.family = family
         self.name: str = family.name  # type: ignore[misc]
         self.title: str = f"{family.name} model"  # type: ignore[misc]
         self.effect: str = family.effect  # type: ignore[misc]
         self.estimator: tuple[str, str] = family.estimator  # type: ignore[misc]
 
-    def predict(self, scores: NDArray[Any], scale: Scale) -> NDArray[Any]:
+    def predict(self, scores: Reals, scale: Scale) -> Values:
         return np.asarray(self.family.mean(scores))
 
-    def measures(self, truth: NDArray[Any], scores: NDArray[Any], scale: Scale) -> Measured:
+    def measures(self, truth: NDArray[Any], scores: Reals, scale: Scale) -> Measured:
         """r2, mae and mse, and loss, the mean loss of the family."""
         loss = float(np.mean(self.family.loss(scores, np.asarray(truth, float))))
-        return apart(truth, self.predict(scores, scale)) | {"loss": loss}
+        return apart(truth, np.asarray(self.family.mean(scores))) | {"loss": loss}
 
-    def columns(self, scores: NDArray[Any], scale: Scale) -> dict[str, NDArray[Any]]:
+    def columns(self, scores: Reals, scale: Scale) -> dict[str, Values]:
         return {"score": scores}
 
     def adds_to(self, targets: tuple[str, ...], scale: Scale, several: bool) -> str:
         link = f" (exp of a coefficient is a {self.effect})" if self.effect else ""
         return f"the score of {', '.join(targets)}{link}"
 
-    def check_labels(self, what: str, labels: NDArray[Any]) -> None:
+    def check_labels(self, what: str, labels: Values) -> None:
         self.family.check_targets(real_array(what, labels, self.family.accepted), what)
 
 
@@ -246,7 +247,7 @@ def roc_auc(scores: Numbers, y: Column) -> float:
     return float(np.mean(below + up_to) / 2 / len(negatives))
 
 
-def ranked(reading: Reading, truth: NDArray[Any], scores: NDArray[Any], scale: Scale) -> Measured:
+def ranked(reading: Reading, truth: Values, scores: Reals, scale: Scale) -> Measured:
     """accuracy, and of two classes positives and auc."""
     accuracy = float(np.mean(reading.predict(scores, scale) == truth))
     if scores.ndim > 1:
@@ -258,7 +259,7 @@ def ranked(reading: Reading, truth: NDArray[Any], scores: NDArray[Any], scale: S
     }
 
 
-def apart(truth: NDArray[Any], answers: NDArray[Any]) -> Measured:
+def apart(truth: Reals, answers: Reals) -> Measured:
     """r2, mae and mse."""
     distance = truth - answers
     return {
@@ -268,13 +269,13 @@ def apart(truth: NDArray[Any], answers: NDArray[Any]) -> Measured:
     }
 
 
-def r2(truth: NDArray[Any], answers: NDArray[Any]) -> float | None:
+def r2(truth: Reals, answers: Reals) -> float | None:
     """The share of the variance that is explained; None where there is none."""
     spread, error = float(np.mean((truth - truth.mean()) ** 2)), float(np.mean((truth - answers) ** 2))
     return 1 - error / spread if spread > 0 else None
 
 
-def _log_loss(truth: NDArray[Any], scores: NDArray[Any], scale: Scale) -> float | None:
+def _log_loss(truth: Values, scores: Reals, scale: Scale) -> float | None:
     """The mean of -log(probability of the truth), from the scores: log(sum_c exp(s_c)) - s_truth.
 
     None where some truth is a class that was not there in training.

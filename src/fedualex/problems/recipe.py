@@ -1,19 +1,21 @@
 """Recipes: problems of the catalogue before anybody's data was seen, built from what clients add up to."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..accepted import Numbers
+from ..arrays import Reals, Values
 from ..summaries import Known, Summary, merged
 from ..tree import Tree
 from .general import Problem
-from .known import Smoothness, floor_of_views, smoothness_of, with_smoothness
+from .known import Floor, Smoothness, floor_of_views, smoothness_of, with_smoothness
 from .readings import Reading
-from .rows import Rows, objective_weights, scores_at
+from .rows import Data, Rows, objective_weights, scores_at
 
 # What a problem of the catalogue is built from, said by its own constructor.
 
@@ -76,7 +78,7 @@ class AbstractRecipe(ABC):
         """What a model's scores mean."""
 
     @property
-    def weights(self) -> Any:
+    def weights(self) -> Numbers | str:
         """As of `Problem`: "samples", which makes it all the same who holds a row, "clients", or a number for each."""
         return "samples"
 
@@ -89,14 +91,14 @@ class AbstractRecipe(ABC):
         """At client number `client`: its rows as the loss wants them."""
 
     @abstractmethod
-    def problem(self, known: Sequence[Known], data: object) -> Problem:
+    def problem(self, known: Sequence[Known], data: Data) -> Problem:
         """Anywhere: the problem with a list of the examples of all clients or of one, or with data "elsewhere"."""
 
-    def bias(self, known: Sequence[Known], x: Any) -> NDArray[Any]:
+    def bias(self, known: Sequence[Known], x: Tree) -> Reals:
         """What a model of a solution x = {"weights": w, ...} adds to <w, row>."""
         return np.asarray(x.get("bias", np.zeros(np.shape(x["weights"])[1:])))
 
-    def held_out(self, rows: Rows, known: Sequence[Known], client: int, points: Sequence[Any]) -> NDArray[Any]:
+    def held_out(self, rows: Rows, known: Sequence[Known], client: int, points: Sequence[Tree]) -> Reals:
         """At client number `client`, of rows that none of the points x was fitted to: for each part of them its weight,
         and the sum of its losses; shape (points, 2, parts).
         """
@@ -111,12 +113,12 @@ class AbstractRecipe(ABC):
         return found
 
     def held_out_of(
-        self, rows: Rows, left_out: NDArray[np.bool_], known: Sequence[Known], client: int, points: Sequence[Any]
-    ) -> NDArray[Any]:
+        self, rows: Rows, left_out: NDArray[np.bool_], known: Sequence[Known], client: int, points: Sequence[Tree]
+    ) -> Reals:
         """The same of some of a client's rows, where the points were fitted to the others."""
         return self.held_out(rows.of(left_out), known, client, points)
 
-    def held_out_losses(self, rows: Rows, known: Sequence[Known]) -> Callable[[NDArray[Any]], NDArray[Any]]:
+    def held_out_losses(self, rows: Rows, known: Sequence[Known]) -> Callable[[Reals], Reals]:
         """From the scores of rows to the loss of each; of several targets one each."""
         raise NotImplementedError(f"{type(self).__name__} does not say what a row's loss is")
 
@@ -124,11 +126,11 @@ class AbstractRecipe(ABC):
         """How many parts `held_out` tells apart."""
         return 1
 
-    def held_out_masses(self, rows: Rows, known: Sequence[Known], client: int) -> NDArray[Any]:
+    def held_out_masses(self, rows: Rows, known: Sequence[Known], client: int) -> Reals:
         """The weight of each row in each part, (parts, rows)."""
         return rows.masses(self.weights, client)[None]
 
-    def limits_of(self, known: Sequence[Known]) -> NDArray[Any]:
+    def limits_of(self, known: Sequence[Known]) -> Reals:
         """The limits of all parts but the first, where the measure has some."""
         return np.zeros(0)
 
@@ -137,17 +139,17 @@ class AbstractRecipe(ABC):
         own = smoothness_of(self.problem(known, [self.examples(rows, known, client)]))
         return Summary(largest={} if own is None else own._asdict())
 
-    def client_weights(self, known: Sequence[Known]) -> NDArray[Any]:
+    def client_weights(self, known: Sequence[Known]) -> Reals:
         """The weight of each client in the objective."""
         return objective_weights("samples", known[0]["mass"])
 
-    def opening(self, rows: Rows, client: int, **parts: Any) -> Summary:
+    def opening(self, rows: Rows, client: int, **parts: Mapping[str, Values]) -> Summary:
         """The first summary, which has the number of rows and the weight of each client beside these parts."""
         own = {"rows": np.array(len(rows.y)), "mass": np.array(rows.mass(self.weights, client))}
         return Summary(each=own, **parts)
 
     def built(
-        self, f: Callable[..., Any], known: Sequence[Known], data: Any, *, floor: Any = None, **parts: Any
+        self, f: Callable[..., Any], known: Sequence[Known], data: Data, *, floor: Floor | None = None, **parts: Any
     ) -> Problem:
         """The problem with this loss of one example.
 

@@ -9,14 +9,16 @@ loss
 which is >= 0 and a log-sum-exp: convex, with the rows of its risk set less its own as slopes.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..arrays import Reals
+
 SPAN = 300.0
 """By how much the largest score so far may exceed that with which a segment began: exp() of it is finite."""
-Array = NDArray[Any]
+Array = Reals
 
 
 class RiskSets(NamedTuple):
@@ -29,7 +31,7 @@ class RiskSets(NamedTuple):
     last: NDArray[np.intp]
 
     @classmethod
-    def of(cls, rows: Any, time: Any, event: Any, weight: Any) -> "RiskSets":
+    def of(cls, rows: Reals, time: Reals, event: Reals, weight: Reals) -> "RiskSets":
         """Rows as they come, put into order; less their mean row, which changes no loss."""
         order = np.argsort(-np.asarray(time), kind="stable")
         falling = -np.asarray(time)[order]
@@ -154,7 +156,7 @@ def cut_of_step(own: RiskSets, begun: Array, ended: Array, before: Array, counts
     return StepCut(np.asarray(own.rows.T @ (pulled - counts)), -float(counts[events] @ each))
 
 
-def cumulative_hazard(time: Any, event: Any, weight: Any, scores: Array) -> tuple[Array, Array]:
+def cumulative_hazard(time: Reals, event: Reals, weight: Reals, scores: Array) -> tuple[Array, Array]:
     """Breslow's estimate for a row of score 0: the times of events, and the cumulative hazard from each of them on."""
     time, event, weight = (np.asarray(one, float) for one in (time, event, weight))
     own = RiskSets.of(scores[:, None], time, event, weight)
@@ -171,7 +173,7 @@ PAIRS = 2**22
 """Pairs that are looked at together."""
 
 
-def concordance_sums(time: Any, event: Any, scores: Any) -> dict[str, Any]:
+def concordance_sums(time: Reals, event: Reals, scores: Reals) -> dict[str, float]:
     """Pairs of rows whose order in time is known, how many scores order rightly, and what an interval needs of them.
 
     A pair is comparable if the earlier time is that of an event, or if at the same time one has its event and the other

@@ -2,24 +2,24 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
-from numpy.typing import NDArray
 
 from ..accepted import Column, Matrix, Number, Numbers
+from ..arrays import Array, Reals
 from ..certificates.rounding import Majorized
-from ..regularizers import Box
+from ..regularizers import AbstractRegularizer, Box
 from ..summaries import Known, Summary
 from ..tree import Saddle, Tree
 from ..validation import of_type
+from .base import AbstractProblem
 from .general import Problem
 from .known import Floor, Penalty, Smooth, bias_box, mean_of, sums_of_means, total_mass
 from .readings import NumberReading, Reading
 from .recipe import AbstractRecipe, assemble, built_from
-from .rows import Rows, checked_weights, features, split_rows, targets
+from .rows import Data, Rows, checked_weights, features, split_rows, targets
 from .scores import linear_rows, linear_score, row_weight
 
 
@@ -37,7 +37,7 @@ class RobustRecipe(AbstractRecipe):
     l2: Number = 0.0
     radius: Number | None = None
     intercept: bool = True
-    weights: Any = "samples"
+    weights: Numbers | str = "samples"
     exchanges: ClassVar[int] = 2
     row_duals: ClassVar[bool] = True
 
@@ -49,7 +49,6 @@ class RobustRecipe(AbstractRecipe):
 
     @property
     def reading(self) -> Reading:
-        """Numbers."""
         return NumberReading()
 
     def summarize(self, rows: Rows, known: Sequence[Known], client: int) -> Summary:
@@ -59,7 +58,7 @@ class RobustRecipe(AbstractRecipe):
             return self.opening(rows, client, sums=sums_of_means(rows, masses))
         return Summary(sums={"deviations": np.asarray(masses @ np.abs(rows.y - self._center(known)))})
 
-    def examples(self, rows: Rows, known: Sequence[Known], client: int) -> dict[str, NDArray[Any]]:
+    def examples(self, rows: Rows, known: Sequence[Known], client: int) -> dict[str, object]:
         """Rows with their targets, their entries of u and the sizes of these, 1 for a client without weight."""
         count = len(rows.y)
         index = int(known[0]["rows"][:client].sum()) + np.arange(count, dtype=np.int32)
@@ -68,25 +67,25 @@ class RobustRecipe(AbstractRecipe):
             row=rows.features, target=rows.y, root=np.full(count, size if size > 0 else 1.0), index=index
         )
 
-    def problem(self, known: Sequence[Known], data: object) -> Problem:
+    def problem(self, known: Sequence[Known], data: Data) -> Problem:
         """The bounds of `robust_regression`."""
         total, penalty = total_mass(known), Penalty(self.l1, self.l2, self.radius)
         constant, mean = float(mean_of(known[1], "deviations", total)), mean_of(known[0], "row_sum", total)
         ball = penalty.ball(constant)
-        x: dict[str, Any] = {"weights": penalty.regularizer(ball, mean.shape)}
-        like: dict[str, Any] = {"weights": np.zeros(mean.size)}
+        x: dict[str, AbstractRegularizer] = {"weights": penalty.regularizer(ball, mean.shape)}
+        like: dict[str, Reals] = {"weights": np.zeros(mean.size)}
         if self.intercept:
             x["bias"] = bias_box(self._center(known), mean, ball, constant)
             like["bias"] = np.zeros(())
         root = np.repeat(self._sizes(known), known[0]["rows"])
         floor = Floor(np.zeros(root.size), 0.0, each=True)
-        parts: dict[str, Any] = {"y": Box(lower=-root, upper=root), "by_construction": True, "floor": floor}
-        return self.built(SignedResidual(), known, data, x=x, like=Saddle(like, np.zeros(root.size)), **parts)
+        y, point = Box(lower=-root, upper=root), Saddle(like, np.zeros(root.size))
+        return self.built(SignedResidual(), known, data, x=x, y=y, like=point, floor=floor, by_construction=True)
 
-    def _center(self, known: Sequence[Known]) -> Any:
+    def _center(self, known: Sequence[Known]) -> Reals | float:
         return mean_of(known[0], "target_sum", total_mass(known)) if self.intercept else 0.0
 
-    def _sizes(self, known: Sequence[Known]) -> NDArray[Any]:
+    def _sizes(self, known: Sequence[Known]) -> Reals:
         """s of each client."""
         return np.sqrt(self.client_weights(known) / known[0]["rows"])
 
@@ -137,7 +136,7 @@ class SignedResidual(Majorized, Smooth):
         reach = linear_score(x, abs(example["row"])) + jnp.abs(example["target"])
         return row_weight(example) * u[example["index"]] / example["root"] * reach
 
-    def jacobian_bound(self, examples: Any, problem: Any) -> float:
+    def jacobian_bound(self, examples: Tree, problem: AbstractProblem) -> float:
         """The largest singular value of the rows weight_i (row_i, 1) / (n s_i): f is bilinear."""
         factor = row_weight(examples) / (examples["root"] * len(examples["root"]))
         rows = linear_rows(examples["row"], problem.like.x, len(factor))

@@ -7,9 +7,10 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
 from numpy.typing import NDArray
 
+from ..accepted import Numbers
+from ..arrays import Array, RealMatrix, Reals, Values
 from ..tree import Tree, is_floating
 from ..validation import (
     classes,
@@ -30,6 +31,10 @@ WEIGHTS = "'clients', 'samples' or one number for each client"
 """What is accepted as the weights of the clients."""
 
 
+Data = Sequence[Tree] | str
+"""The examples of each client, or "elsewhere"."""
+
+
 class Clients(eqx.Module):
     """Examples of shape (clients, length, ...) and how many of them each client really has.
 
@@ -38,7 +43,7 @@ class Clients(eqx.Module):
     """
 
     examples: Tree
-    counts: Any
+    counts: Array
 
     def shares(self) -> Array:
         """The weight of each example in its client's mean: 1 / count, and 0 for padding."""
@@ -81,9 +86,9 @@ ELSEWHERE = Clients(None, np.zeros(0, int))
 """No examples of no client."""
 
 
-def objective_weights(weights: object, counts: NDArray[Any] | None) -> NDArray[Any]:
+def objective_weights(weights: object, counts: Array | None) -> Reals:
     """p, summing to 1: from "clients", "samples" or one nonnegative number a client."""
-    sizes = np.ones(1) if counts is None else counts
+    sizes = np.ones(1) if counts is None else np.asarray(counts)
     if isinstance(weights, str):
         if weights not in ("clients", "samples"):
             raise ValueError(f"weights must be {WEIGHTS}, got {weights!r}")
@@ -112,15 +117,16 @@ class SparseRow(eqx.Module):
     a product rounds as a sum of as many terms as the row has entries, which are no more than it has columns.
     """
 
-    index: Any
-    value: Any
+    index: Array
+    value: Array
 
     def __matmul__(self, weights: object) -> Array:
         """<row, w>, or one such number for each column of w."""
         return jnp.asarray(self.value) @ jnp.asarray(weights)[self.index]
 
     def __abs__(self) -> "SparseRow":
-        return SparseRow(self.index, abs(self.value))
+        size: Array = abs(self.value)  # type: ignore[assignment]  # of real numbers
+        return SparseRow(self.index, size)
 
     def widened(self, width: int) -> "SparseRow":
         """The same rows with padding up to this width."""
@@ -128,7 +134,7 @@ class SparseRow(eqx.Module):
         return SparseRow(np.pad(self.index, more), np.pad(self.value, more))
 
 
-def example_rows(X: object) -> Any:
+def example_rows(X: RealMatrix) -> "Reals | SparseRow":
     """Rows as examples have them: arrays as they are, and sparse matrices as `SparseRow`."""
     if not issparse(X):
         return X
@@ -157,12 +163,12 @@ def is_sparse(node: object) -> bool:
     return isinstance(node, SparseRow)
 
 
-def features(X: object) -> Any:
+def features(X: object) -> RealMatrix:
     """A nonempty real matrix with one row for each example; a sparse one of scipy stays sparse, stored by rows."""
     return real_csr("X", X) if issparse(X) else matrix(X)
 
 
-def matrix(values: object, name: str = "X") -> NDArray[Any]:
+def matrix(values: object, name: str = "X") -> Values:
     """A nonempty real matrix with one row for each example, none of them sparse; the given one where it will do.
 
     Clients get copies of their rows, so that a problem never holds what the caller may change.
@@ -174,19 +180,19 @@ def matrix(values: object, name: str = "X") -> NDArray[Any]:
     return array
 
 
-def class_column(y: object, rows: int) -> NDArray[Any]:
+def class_column(y: object, rows: int) -> Values:
     """One class for each row."""
     classes("y", y, rows)
     return np.asarray(y)
 
 
-def label_column(name: str, values: object, rows: int) -> NDArray[Any]:
+def label_column(name: str, values: object, rows: int) -> Values:
     """One label for each row."""
     encode_labels(name, values, rows)
     return np.asarray(values)
 
 
-def two_classes(y: object, rows: int) -> NDArray[Any]:
+def two_classes(y: object, rows: int) -> Reals:
     """-1 for the first of the two labels in sorted order, +1 for the second."""
     names, label = classes("y", y, rows)
     if len(names) != 2:
@@ -206,7 +212,7 @@ def labels_of_model(y: object, rows: int, labels: object, count: int) -> NDArray
     return np.searchsorted(known, names)[number].astype(np.int32)
 
 
-def targets(y: object, rows: int, name: str = "y") -> NDArray[Any]:
+def targets(y: object, rows: int, name: str = "y") -> Reals:
     """One real number for each row."""
     target = real_array(name, y, f"{rows} real numbers", truth=True)
     if target.shape != (rows,):
@@ -220,7 +226,7 @@ TOGETHER = 32
 """Points at which rows are looked at once."""
 
 
-def scores_at(X: Any, points: Sequence[Any]) -> Iterator[NDArray[Any]]:
+def scores_at(X: Any, points: Sequence[Tree]) -> Iterator[NDArray[Any]]:
     """<w, row> of all rows at each point {"weights": w, ...}."""
     for start in range(0, len(points), TOGETHER):
         weights = [np.asarray(x["weights"]) for x in points[start : start + TOGETHER]]
@@ -240,27 +246,27 @@ class Rows(NamedTuple):
     y: the targets. weight, group: one for each row, or None.
     """
 
-    X: Any
+    X: RealMatrix
     y: NDArray[Any]
-    weight: NDArray[Any] | None = None
-    group: NDArray[Any] | None = None
+    weight: Reals | None = None
+    group: Values | None = None
 
-    def of(self, chosen: NDArray[Any]) -> "Rows":
+    def of(self, chosen: NDArray[np.bool_] | NDArray[np.intp]) -> "Rows":
         """Some of them."""
         return Rows._make(None if part is None else part[chosen] for part in self)
 
     @property
-    def features(self) -> Any:
+    def features(self) -> Reals | SparseRow:
         """The features as examples have them, with a row for each example."""
         return example_rows(self.X)
 
     @property
-    def shares(self) -> NDArray[Any]:
+    def shares(self) -> Reals:
         """The weight of each row; 1 where none was given."""
         return np.ones(len(self.y)) if self.weight is None else self.weight
 
     @property
-    def factors(self) -> NDArray[Any]:
+    def factors(self) -> Reals:
         """w_i / (mean of w): the plain mean of these times a loss is its weighted mean; 0 if all weights are 0."""
         mean = self.shares.sum() / len(self.y)
         return self.shares / mean if mean > 0 else np.zeros(len(self.y))
@@ -276,15 +282,15 @@ class Rows(NamedTuple):
             raise ValueError(f"sample_weight must be > 0 for some row of every client, got only 0 for client {client}")
         return 1.0 if isinstance(weights, str) else _number(weights, client)
 
-    def masses(self, weights: object, client: int) -> NDArray[Any]:
+    def masses(self, weights: object, client: int) -> Reals:
         """That of each row."""
         return self.shares if _by_rows(weights) else self.mass(weights, client) * self.factors / len(self.y)
 
-    def labels(self, values: NDArray[Any]) -> NDArray[Any]:
+    def labels(self, values: Values) -> Values:
         """The distinct values of those rows that weigh something: a row of weight 0 is as good as absent."""
         return np.unique(values[self.shares > 0])
 
-    def numbers(self, values: NDArray[Any], labels: NDArray[Any]) -> NDArray[np.int32]:
+    def numbers(self, values: Values, labels: Values) -> NDArray[np.int32]:
         """The number of each row's value among the sorted labels; any number for a row of weight 0 that has another."""
         found = np.minimum(np.searchsorted(labels, values), len(labels) - 1)
         strange = (labels[found] != values) & (self.shares > 0)
@@ -292,16 +298,18 @@ class Rows(NamedTuple):
             raise ValueError(f"labels must be of {short(labels.tolist())}, got {short(values[strange][0])}")
         return found.astype(np.int32)
 
-    def signs(self, labels: NDArray[Any]) -> NDArray[Any]:
+    def signs(self, labels: Values) -> Reals:
         """-1 for rows of the first of two classes, +1 for those of the second."""
         return np.where(self.numbers(self.y, labels) == 1, 1.0, -1.0)
 
-    def weighed(self, **examples: object) -> dict[str, Any]:
+    def weighed(self, **examples: object) -> dict[str, object]:
         """These examples, with the factor of each row as "weight" where rows have weights."""
         return examples if self.weight is None else {**examples, "weight": self.factors}
 
 
-def split_rows(X: Any, y: NDArray[Any], clients: object, weight: Any = None, group: Any = None) -> list[Rows]:
+def split_rows(
+    X: RealMatrix, y: Values, clients: object, weight: Numbers | None = None, group: Values | None = None
+) -> list[Rows]:
     """The rows of each client, in the sorted order of their ids; clients None is one client.
 
     weight: None, or a number >= 0 for each row, not all 0, given as `sample_weight`.
@@ -324,7 +332,7 @@ def split_rows(X: Any, y: NDArray[Any], clients: object, weight: Any = None, gro
     return [Rows(*parts) for parts in zip(*map(split, (by_rows, y, weight, group)), strict=True)]
 
 
-def checked_weights(weights: object) -> NDArray[Any]:
+def checked_weights(weights: object) -> Reals:
     """Weights of clients as a recipe has them, for as many clients as there are numbers."""
     given = weights if isinstance(weights, str) else real_array("weights", weights, WEIGHTS)
     return objective_weights(weights, np.ones(np.size(given)))
@@ -348,7 +356,7 @@ FEW = 2**12
 """Rows of all clients together whose padding costs next to nothing."""
 
 
-def problem_data(data: Sequence[Tree] | str | None, weights: object) -> "tuple[Clients | None, NDArray[Any]]":
+def problem_data(data: Data | None, weights: object) -> "tuple[Clients | None, Reals]":
     """What `Problem` was given as data= and weights=, checked."""
     if isinstance(data, str) and data == "elsewhere":
         if not (isinstance(weights, str) and weights == "clients"):
@@ -368,9 +376,9 @@ def stack_clients(data: Sequence[Tree] | str) -> Clients:
     counts = np.array([_count_examples(m, client, structure) for m, client in enumerate(data)])
     data, length = same_width(data), padded_length(int(counts.max()), len(counts))
 
-    def stack(path: Any, *leaves: Any) -> NDArray[Any]:
+    def stack(path: tuple[object, ...], *leaves: object) -> Reals:
         name = jax.tree_util.keystr(path)
-        arrays = [_checked(f"data[{m}]{name}", leaf) for m, leaf in enumerate(leaves)]
+        arrays = [_check_leaf(f"data[{m}]{name}", leaf) for m, leaf in enumerate(leaves)]
         shapes = {array.shape[1:] for array in arrays}
         if len(shapes) > 1:
             raise ValueError(f"data[m]{name} must have examples of one shape for all clients, got {sorted(shapes)}")
@@ -408,8 +416,8 @@ def _count_examples(m: int, client: Tree, structure: object) -> int:
     return int(count)
 
 
-def _checked(name: str, leaf: object) -> NDArray[Any]:
-    array = plain_array(name, leaf)
+def _check_leaf(name: str, leaf: object) -> Reals:
+    array: NDArray[Any] = plain_array(name, leaf)
     if array.dtype.kind not in "fiub":
         raise TypeError(f"{name} must be an array of numbers, got dtype {array.dtype}")
     if is_floating(array) and not np.all(np.isfinite(array)):

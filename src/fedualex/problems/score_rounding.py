@@ -18,15 +18,17 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
-from numpy.typing import NDArray
 
-from ..arrays import by_numpy
+from ..arrays import Reals, by_numpy
 from ..bundle import Bounds, Side
 from ..certificates.surveys import BoundErrors
 from ..geometry import is_geometry
 from ..regularizers.fenchel import TINY, UNIT
+from ..tree import Saddle, Tree
 from ..validation import issparse
+from .base import AbstractProblem
 from .curvature import Block, RowLosses, as_columns, blocks_of_rows, newton_slopes, per_row, score_sums
+from .families import Family
 from .scores import ScoreRows, ScoreSum
 
 COUNT = 64
@@ -46,14 +48,14 @@ KEPT = 64
 class _Errors(NamedTuple):
     """Of one bound."""
 
-    slope: NDArray[Any]
+    slope: Reals
     offset: float
 
 
 class _LongCut(NamedTuple):
     """A dual cut whose sums have the digits of LONG, and what they may be off by."""
 
-    slope: NDArray[Any]
+    slope: Reals
     offset: np.longdouble
     errors: _Errors
 
@@ -61,10 +63,10 @@ class _LongCut(NamedTuple):
 class ScoreErrors:
     """The errors of bounds of one problem; `parts` are its clients' weights and sums of losses of scores."""
 
-    def __init__(self, problem: Any, parts: list[tuple[float, ScoreSum]]):
+    def __init__(self, problem: AbstractProblem, parts: list[tuple[float, ScoreSum]]):
         self.problem, self.parts = problem, parts
         self.rows = sum(len(own.target) for _, own in parts)
-        self._kept: dict[Any, _Errors] = {}
+        self._kept: dict[tuple[str, bytes, bytes], _Errors] = {}
 
     @by_numpy
     def of(self, bounds: Bounds) -> BoundErrors | None:
@@ -75,11 +77,11 @@ class ScoreErrors:
         slope = SECOND * np.concatenate([below.slope, above.slope]) + TINY
         return BoundErrors(slope, offset) if np.isfinite(offset) and np.all(np.isfinite(slope)) else None
 
-    def of_slopes(self, point: NDArray[Any]) -> NDArray[Any]:
+    def of_slopes(self, point: Reals) -> Reals:
         """How far the slope in y of a survey of this point may be from that of f."""
         return np.asarray(SECOND * self._of_survey(self._upper, point, point).slope + TINY)
 
-    def of_mean_slopes(self, bounds: Bounds) -> NDArray[Any]:
+    def of_mean_slopes(self, bounds: Bounds) -> Reals:
         """How far the slope in y of f at upper.point may be above -upper.slope, the mean over its surveys."""
         side, points = bounds.upper, np.asarray(bounds.upper.points)[np.asarray(bounds.upper.weights)[:-1] > 0]
         own = SECOND * self._side(side, self._upper, lambda *mean: _Errors(np.zeros(1), 0.0)).slope + TINY
@@ -130,7 +132,7 @@ class ScoreErrors:
     def _floor_value(self) -> float:
         return 0.0 if self.problem.floor is None else float(self.problem.floor.value)
 
-    def _of_survey(self, errors: Any, point: NDArray[Any], start: NDArray[Any]) -> Any:
+    def _of_survey(self, errors: Any, point: Reals, start: Reals) -> Any:
         key = errors.__name__, point.tobytes(), start.tobytes()
         if key not in self._kept:
             while len(self._kept) >= KEPT:
@@ -146,7 +148,7 @@ class ScoreErrors:
 
     # One survey.
 
-    def _upper(self, point: NDArray[Any], start: NDArray[Any]) -> _Errors:
+    def _upper(self, point: Reals, start: Reals) -> _Errors:
         """offset = f + <g_y, y> and slope = g_y = -(sum mixed_i loss_i + level) at one point."""
         x, y = self._vectors(point)
         value, slope, size = 0.0, np.zeros(y.size), np.zeros(y.size)
@@ -158,7 +160,7 @@ class ScoreErrors:
         slope, size = slope + self._unit * self._level, size + self._level
         return _Errors(slope, value + float((slope + 4 * self._unit * size) @ np.abs(y)))
 
-    def _lower(self, point: NDArray[Any], start: NDArray[Any]) -> _Errors:
+    def _lower(self, point: Reals, start: Reals) -> _Errors:
         """Of the dual cut of a step; one that ends where it begins may be a survey's own cut as well."""
         step = self._of_step(point, start)
         if not np.array_equal(point, start):
@@ -166,20 +168,20 @@ class ScoreErrors:
         survey = self._of_own_cut(point)
         return _Errors(np.maximum(step.slope, survey.slope), max(step.offset, survey.offset))
 
-    def _of_own_cut(self, point: NDArray[Any]) -> _Errors:
+    def _of_own_cut(self, point: Reals) -> _Errors:
         """offset = f - <g_x, x> and slope = g_x = sum c_i slope_i row_i."""
         x, y = self._vectors(point)
-        slope, offset = np.zeros_like(x), 2 * self._unit * float(self._level @ np.abs(y))
+        slope, offset = np.zeros(x.shape), 2 * self._unit * float(self._level @ np.abs(y))
         for rows in self._evaluated(x, y):
             slope += rows.spread(rows.slope_error + self._unit * np.abs(rows.slope))
             offset += float(rows.counts @ (rows.loss_error + 2 * self._unit * rows.loss))
             offset += 2 * self._unit * float(rows.counts @ per_row(np.abs(rows.slope) * rows.reach))
         return _Errors(slope.ravel(), offset + float(np.vdot(slope, np.abs(x))))
 
-    def _of_step(self, point: NDArray[Any], start: NDArray[Any]) -> _Errors:
+    def _of_step(self, point: Reals, start: Reals) -> _Errors:
         """offset = <level, y> - sum c_i conjugate(a_i) and slope = sum c_i a_i row_i, with the a_i of a step."""
         x, y = self._vectors(point)
-        slope, offset = np.zeros_like(x), 2 * self._unit * float(self._level @ np.abs(y))
+        slope, offset = np.zeros(x.shape), 2 * self._unit * float(self._level @ np.abs(y))
         for rows, a, size in self._stepped(x, y, *self._vectors(start)):
             accuracy = rows.family.conjugate_accuracy(a, rows.target)
             slope += rows.spread(UNIT * as_columns(accuracy.slope) + self._unit * as_columns(size))
@@ -187,7 +189,7 @@ class ScoreErrors:
             offset += float(rows.counts @ (UNIT * per_row(accuracy.value) + self._unit * conjugate))
         return _Errors(slope.ravel(), offset)
 
-    def _long_cut(self, point: NDArray[Any], start: NDArray[Any]) -> _LongCut:
+    def _long_cut(self, point: Reals, start: Reals) -> _LongCut:
         """The dual cut of a step, with the a_i of float64, brought into their domain; conjugates are of float64."""
         (x, y), (x0, y0) = self._vectors(point), self._vectors(start)
         slope, sizes, off = np.zeros(x.shape, LONG), np.zeros(x.shape), np.zeros(x.shape)
@@ -204,16 +206,16 @@ class ScoreErrors:
                 slope += _long_block(own.rows, part).add_up(exact[part, None] * as_columns(inside))
                 sizes += all_sizes.add_up(bound[part, None] * np.abs(as_columns(a)))
                 off += all_sizes.add_up(bound[part, None] * as_columns(accuracy.slope))
-                offset -= exact[part] @ conjugate
+                offset -= LONG(exact[part] @ conjugate)
                 terms += float(bound[part] @ np.abs(conjugate))
                 wrong += float(bound[part] @ per_row(accuracy.value))
             if own.level is not None:
-                offset += LONG(weight) * (own.level.astype(LONG) @ y)
+                offset += LONG(weight) * LONG(own.level.astype(LONG) @ y)
         unit = self._unit / UNIT * LONG_UNIT
         errors = _Errors((LONG_UNIT * off + unit * sizes).ravel(), UNIT * wrong + unit * terms)
         return _LongCut(slope.ravel(), offset, errors)
 
-    def _evaluated(self, x: NDArray[Any], y: NDArray[Any]) -> Iterator["_Rows"]:
+    def _evaluated(self, x: Reals, y: Reals) -> Iterator["_Rows"]:
         """The rows of all clients, block by block, with the sizes and the errors of what they add."""
         for weight, own in self.parts:
             counts = weight * _sizes_of_coefficients(own, np.abs(y))
@@ -221,9 +223,7 @@ class ScoreErrors:
                 mixed = None if own.mixed is None else weight * abs(own.mixed[part])
                 yield _Rows.of(own, part, x, counts[part], mixed)
 
-    def _stepped(
-        self, x: NDArray[Any], y: NDArray[Any], x0: NDArray[Any], y0: NDArray[Any]
-    ) -> Iterator[tuple["_Rows", NDArray[Any], NDArray[Any]]]:
+    def _stepped(self, x: Reals, y: Reals, x0: Reals, y0: Reals) -> Iterator[tuple["_Rows", Reals, Reals]]:
         """The same with the slopes of a dual cut, and the sizes that they may have elsewhere."""
         for weight, own in self.parts:
             counts, before = weight * own.coefficients(y), weight * own.coefficients(y0)
@@ -236,10 +236,10 @@ class ScoreErrors:
 
     # A mean of several points is rounded, so that f is wanted beside it.
 
-    def _of_mean_x(self, side: Side, points: NDArray[Any]) -> _Errors:
+    def _of_mean_x(self, side: Side, points: Reals) -> _Errors:
         return _Errors(np.zeros(1), self._moved_x(np.asarray(side.point), points))
 
-    def _of_mean_y(self, side: Side, points: NDArray[Any]) -> _Errors:
+    def _of_mean_y(self, side: Side, points: Reals) -> _Errors:
         """Where nothing is negative, a mean of y is off by a share u of itself, and so is f but for <level, y>.
 
         Then f(v, y) >= (1 - u) f(v, exact mean) - 2 u <|level|, y>, and the bound of the exact mean is one of f there.
@@ -252,7 +252,7 @@ class ScoreErrors:
             tilted += 2 * float(self._level @ known)
         return _Errors(self._unit * np.abs(side.slope), self._unit * (abs(float(side.offset)) + tilted))
 
-    def _is_never_negative(self, points: NDArray[Any]) -> bool:
+    def _is_never_negative(self, points: Reals) -> bool:
         """Whether y, its coefficients and all losses are at least 0: -conjugate(0) is the least loss of a row."""
         if np.any(points[:, points.shape[1] - self._level.size :] < 0) or np.any(self._floor_y < 0):
             return False
@@ -266,12 +266,12 @@ class ScoreErrors:
         return True
 
     @property
-    def _floor_y(self) -> NDArray[Any]:
+    def _floor_y(self) -> Reals:
         """The y of the floor, if one is known."""
         known = getattr(self.problem.floor, "y", None)
         return np.concatenate([np.zeros(0), *map(np.ravel, jax.tree.leaves(known))])
 
-    def _moved_x(self, point: NDArray[Any], points: NDArray[Any], most: NDArray[Any] | None = None) -> float:
+    def _moved_x(self, point: Reals, points: Reals, most: Reals | None = None) -> float:
         """<sup_v |grad_x f(x, v)|, how far x may be from the mean>: by convexity f exceeds the mean's by no more.
 
         most: how large entries of v are, those of the domain if None.
@@ -285,7 +285,7 @@ class ScoreErrors:
             for rows in self._evaluated(x, most)
         )
 
-    def _moved_y(self, point: NDArray[Any], points: NDArray[Any]) -> float:
+    def _moved_y(self, point: Reals, points: Reals) -> float:
         """<sup_v |grad_y f(v, y)|, how far y may be from the mean>; nothing where there is no y."""
         if not point.size:
             return 0.0
@@ -303,7 +303,7 @@ class ScoreErrors:
                 total += weight * float((abs(own.mixed[part]) @ off) @ largest)
         return total
 
-    def _farthest(self, like: Any, parts: Any, points: NDArray[Any]) -> NDArray[Any]:
+    def _farthest(self, like: Saddle, parts: Tree, points: Reals) -> Reals:
         """How large the entries of one variable can be in its domain: those of a point of it, and the diameter."""
         leaves, several = jax.tree.leaves(like), jax.tree.leaves(parts, is_leaf=is_geometry)
         wide = [np.full(np.size(leaf), float(part.diameter(leaf))) for leaf, part in zip(leaves, several, strict=True)]
@@ -314,12 +314,12 @@ class ScoreErrors:
         """x as a matrix, with a column for each score."""
         return -1, int(np.prod(np.shape(self.problem.like.x["weights"])[1:], dtype=int))
 
-    def _vectors(self, point: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+    def _vectors(self, point: Reals) -> tuple[Reals, Reals]:
         split = sum(np.size(leaf) for leaf in jax.tree.leaves(self.problem.like.x))
         return point[:split].reshape(self._shape), point[split:]
 
     @property
-    def _level(self) -> NDArray[Any]:
+    def _level(self) -> Reals:
         """The sizes of what y is multiplied by beside the rows."""
         entries = sum(np.size(leaf) for leaf in jax.tree.leaves(self.problem.like.y))
         return sum(
@@ -332,21 +332,21 @@ class _Rows(NamedTuple):
 
     block: Block
     sizes: Block
-    family: Any
-    target: NDArray[Any]
-    scores: NDArray[Any]
-    reach: NDArray[Any]
-    counts: NDArray[Any]
+    family: Family
+    target: Reals
+    scores: Reals
+    reach: Reals
+    counts: Reals
     """The sizes of the coefficients."""
     mixed: Any
     """The sizes of what y is multiplied by."""
-    loss: NDArray[Any]
-    slope: NDArray[Any]
-    loss_error: NDArray[Any]
-    slope_error: NDArray[Any]
+    loss: Reals
+    slope: Reals
+    loss_error: Reals
+    slope_error: Reals
 
     @classmethod
-    def of(cls, own: ScoreSum, part: slice, x: NDArray[Any], counts: NDArray[Any], mixed: Any) -> "_Rows":
+    def of(cls, own: ScoreSum, part: slice, x: Reals, counts: Reals, mixed: Any) -> "_Rows":
         family, target = own.family, own.target[part]
         block, sizes = Block.of(own.rows, part), _sizes_of(own.rows, part)
         scores, reach = block.scores(x), sizes.scores(np.abs(x))
@@ -363,7 +363,7 @@ class _Rows(NamedTuple):
         slopes, reach = as_columns(slopes), as_columns(reach)
         return cls(block, sizes, family, target, scores, reach, counts, mixed, losses, slopes, loss_error, slope_error)
 
-    def spread(self, sizes: NDArray[Any]) -> NDArray[Any]:
+    def spread(self, sizes: Reals) -> Reals:
         """sum_i counts_i sizes_i |row_i|."""
         return self.sizes.add_up(self.counts[:, None] * sizes)
 
@@ -385,12 +385,12 @@ def _terms(block: Block) -> int:
     return 2 * features + block.beside.shape[1]
 
 
-def _sizes_of_coefficients(own: ScoreSum, y: NDArray[Any]) -> NDArray[Any]:
+def _sizes_of_coefficients(own: ScoreSum, y: Reals) -> Reals:
     fixed = np.abs(own.fixed)
     return fixed if own.mixed is None else fixed + np.asarray(abs(own.mixed) @ y)
 
 
-def _long_coefficients(own: ScoreSum, weight: float, y: NDArray[Any]) -> NDArray[Any]:
+def _long_coefficients(own: ScoreSum, weight: float, y: Reals) -> Reals:
     """weight c_i(y) in LONG."""
     fixed = own.fixed.astype(LONG)
     return LONG(weight) * (fixed if own.mixed is None else fixed + np.asarray(own.mixed.astype(LONG) @ y.astype(LONG)))
@@ -402,7 +402,7 @@ def _long_block(rows: ScoreRows, part: slice) -> Block:
     return Block(rows.rows[part].astype(LONG), rows.beside[part].astype(LONG), center)
 
 
-def score_errors(problem: Any) -> ScoreErrors | None:
+def score_errors(problem: AbstractProblem) -> ScoreErrors | None:
     """The errors of a problem's bounds, if its data is here, f a sum of losses of scores, and all of it analyzed."""
     sums = score_sums(problem) if problem.geometry.rounding_is_bound else None
     if sums is None or not all(_is_analyzed(own) for _, own in sums):

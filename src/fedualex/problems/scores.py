@@ -1,20 +1,24 @@
 """Linear scores <w, row> + b: rows as linear maps, the ranges of scores, and losses of one example."""
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
 from numpy.typing import NDArray
 
+from ..arrays import Array, RealMatrix, Reals
 from ..certificates.rounding import Majorized
-from ..regularizers import Box, L1Ball, Spectral
-from ..tree import Tree, cast_like
+from ..regularizers import AbstractRegularizer, Box, L1Ball, L2Ball, Spectral
+from ..tree import Saddle, Tree, cast_like
 from ..validation import issparse
 from .active import domain_of
+from .base import AbstractProblem
 from .families import Family
 from .known import Smooth
-from .rows import is_sparse
+from .rows import SparseRow
+
+if TYPE_CHECKING:
+    from scipy.sparse.linalg import LinearOperator
 
 
 def linear_score(x: Tree, row: object) -> Array:
@@ -22,7 +26,7 @@ def linear_score(x: Tree, row: object) -> Array:
     return row @ x["weights"] + x.get("bias", 0.0)
 
 
-def row_weight(example: Tree) -> Any:
+def row_weight(example: Tree) -> Array | float:
     """By how much the example counts more than the mean one of its client; 1 if rows have no weights."""
     return example.get("weight", 1.0)
 
@@ -42,47 +46,49 @@ class ScoreRows(NamedTuple):
     rows: a matrix, or a sparse one of scipy. beside: the columns that belong to a bias and its like. center: 0 if None.
     """
 
-    rows: Any
-    beside: NDArray[Any]
-    center: NDArray[Any] | None = None
+    rows: RealMatrix
+    beside: Reals
+    center: Reals | None = None
 
     def of(self, chosen: NDArray[np.bool_]) -> "ScoreRows":
         """Some of them."""
         return ScoreRows(self.rows[chosen], self.beside[chosen], self.center)
 
-    def largest_square(self, weight: NDArray[Any]) -> float:
+    def largest_square(self, weight: Reals) -> float:
         """The largest eigenvalue of sum_i weight_i r_i r_i^T."""
         root = np.sqrt(weight)[:, None]
         center = np.zeros(self.rows.shape[1]) if self.center is None else np.asarray(self.center, float)
         if issparse(self.rows) and np.prod(self.rows.shape) > FEW and weight.any():
-            return _by_lanczos(_centered(self, root, center)) ** 2
+            return _by_lanczos(_center_rows(self, root, center)) ** 2
         rows = self.rows.toarray() if issparse(self.rows) else self.rows
         return spectral_norm(root * np.hstack([rows - center, self.beside])) ** 2
 
-    def norms(self) -> NDArray[Any]:
+    def norms(self) -> Reals:
         """The Euclidean norm of each (row, beside), without a center."""
         return np.hypot(_row_norms(self.rows, 2), np.linalg.norm(self.beside, axis=1))
 
-    def reach(self, ball: object) -> NDArray[Any]:
+    def reach(self, ball: AbstractRegularizer) -> Reals:
         """The largest |<w, row_i - center>| for w in the ball; of a matrix w, of any of its columns."""
         kind = np.inf if isinstance(ball, L1Ball) else 2
-        own: Any = domain_of(ball.psi) if isinstance(ball, Spectral) else ball  # of singular values
+        own = domain_of(ball.psi) if isinstance(ball, Spectral) else ball  # of singular values
+        assert isinstance(own, L1Ball | L2Ball)
         center = 0.0 if self.center is None else float(np.linalg.norm(self.center, kind))
-        return np.asarray(own.radius * (_row_norms(self.rows, kind) + center))
+        return np.asarray(own.radius) * (_row_norms(self.rows, kind) + center)
 
 
-def score_rows(row: Any, features: int, beside: Any, center: Any = None) -> ScoreRows:
+def score_rows(row: Reals | SparseRow, features: int, beside: Reals, center: Reals | None = None) -> ScoreRows:
     """The rows of examples. beside: a column for each number of the model that is added to scores."""
-    if is_sparse(row):
+    if isinstance(row, SparseRow):
         from scipy.sparse import csr_array  # imported where rows are sparse
 
         index, value = np.asarray(row.index), np.asarray(row.value, float)
         number = np.repeat(np.arange(len(index)), index.shape[1])
-        row = csr_array((value.ravel(), (number, index.ravel())), shape=(len(index), features))
+        rows = csr_array((value.ravel(), (number, index.ravel())), shape=(len(index), features))
+        return ScoreRows(rows, np.asarray(beside, float), center)
     return ScoreRows(row if issparse(row) else np.asarray(row, float), np.asarray(beside, float), center)
 
 
-def linear_rows(row: Any, x: Any, count: int, center: Any = None) -> ScoreRows:
+def linear_rows(row: Reals | SparseRow, x: Tree, count: int, center: Reals | None = None) -> ScoreRows:
     """The rows by which x = {"weights": w, "bias": b} becomes scores, (row, 1), or (row) where there is no bias."""
     return score_rows(row, len(x["weights"]), np.ones((count, int("bias" in x))), center)
 
@@ -92,15 +98,15 @@ class ScoreSum(NamedTuple):
 
     rows: ScoreRows
     family: Family
-    target: NDArray[Any]
-    fixed: NDArray[Any]
+    target: Reals
+    fixed: Reals
     """(rows,)."""
     mixed: Any = None
     """(rows, entries of y), full or sparse; None without y."""
-    level: NDArray[Any] | None = None
+    level: Reals | None = None
     """What y is multiplied by beside the rows, (entries of y,)."""
 
-    def coefficients(self, y: NDArray[Any]) -> NDArray[Any]:
+    def coefficients(self, y: Reals) -> Reals:
         """c_i(y)."""
         return self.fixed if self.mixed is None else self.fixed + np.asarray(self.mixed @ y)
 
@@ -109,15 +115,15 @@ class Scored(NamedTuple):
     """Rows with their targets, and the least and the largest score that each can have in the domain of x."""
 
     rows: ScoreRows
-    target: NDArray[Any]
-    lower: NDArray[Any]
-    upper: NDArray[Any]
+    target: Reals
+    lower: Reals
+    upper: Reals
 
-    def steepest(self, family: Family) -> NDArray[Any]:
+    def steepest(self, family: Family) -> Reals:
         """The largest norm of the slope of each row's loss."""
         return np.asarray(family.steepest(self.lower, self.upper, self.target))
 
-    def largest_second(self, family: Family, weight: NDArray[Any]) -> float:
+    def largest_second(self, family: Family, weight: Reals) -> float:
         """A bound of the largest eigenvalue of sum_i weight_i phi_i'' r_i r_i^T over the domain."""
         bound = np.broadcast_to(family.curvature(self.lower, self.upper, self.target), weight.shape)
         largest = float(np.max(bound, initial=0.0))
@@ -128,7 +134,7 @@ class Scored(NamedTuple):
         return Scored(self.rows.of(chosen), self.target[chosen], self.lower[chosen], self.upper[chosen])
 
 
-def scored(examples: Any, problem: Any, center: Any = None) -> Scored:
+def scored(examples: Tree, problem: AbstractProblem, center: Reals | None = None) -> Scored:
     """The rows of one client's examples {"row": ..., "target": ...}, for w in its ball and b in its box."""
     sets, target = problem.geometry.parts.x, examples["target"]
     rows = linear_rows(examples["row"], problem.like.x, len(target), center)
@@ -136,7 +142,7 @@ def scored(examples: Any, problem: Any, center: Any = None) -> Scored:
     return Scored(rows, target, float(np.min(box.lower)) - reach, float(np.max(box.upper)) + reach)
 
 
-def spectral_norm(A: NDArray[Any]) -> float:
+def spectral_norm(A: Reals) -> float:
     """The largest singular value, from A A^T; of a large matrix by Lanczos iteration, to rounding."""
     if min(A.shape) <= SMALL:
         unit = float(np.max(np.abs(A)))
@@ -147,14 +153,14 @@ def spectral_norm(A: NDArray[Any]) -> float:
     return _by_lanczos(A)
 
 
-def _by_lanczos(A: Any) -> float:
+def _by_lanczos(A: "RealMatrix | LinearOperator") -> float:
     from scipy.sparse.linalg import svds  # a tenth of a second to import, for large matrices alone
 
     start = np.random.default_rng(0).normal(size=min(A.shape))
     return float(svds(A, k=1, v0=start, return_singular_vectors=False)[0])
 
 
-def _centered(all_rows: ScoreRows, root: NDArray[Any], center: NDArray[Any]) -> Any:
+def _center_rows(all_rows: ScoreRows, root: Reals, center: Reals) -> "LinearOperator":
     """root (rows - center, beside) of sparse rows as a linear map, because the differences would fill the memory."""
     from scipy.sparse import csr_array, hstack
     from scipy.sparse.linalg import LinearOperator
@@ -162,16 +168,16 @@ def _centered(all_rows: ScoreRows, root: NDArray[Any], center: NDArray[Any]) -> 
     whole = hstack([all_rows.rows, csr_array(all_rows.beside)], format="csr")
     scale, shift = root.ravel(), np.concatenate([center, np.zeros(all_rows.beside.shape[1])])
 
-    def forward(v: NDArray[Any]) -> NDArray[Any]:
+    def forward(v: Reals) -> Reals:
         return np.asarray(scale * (whole @ v.ravel() - shift @ v.ravel()))
 
-    def backward(u: NDArray[Any]) -> NDArray[Any]:
+    def backward(u: Reals) -> Reals:
         return np.asarray(whole.T @ (scale * u.ravel()) - shift * (scale @ u.ravel()))
 
     return LinearOperator(whole.shape, matvec=forward, rmatvec=backward, dtype=float)
 
 
-def _row_norms(rows: Any, kind: Any) -> NDArray[Any]:
+def _row_norms(rows: RealMatrix, kind: float) -> Reals:
     if not issparse(rows):
         return np.asarray(np.linalg.norm(rows, kind, axis=1))
     largest = abs(rows).max(axis=1)
@@ -189,7 +195,7 @@ class OfScore(Majorized, Smooth):
     """
 
     family: Family
-    center: Any = None
+    center: Reals | None = None
 
     @property
     def affine(self) -> bool:
@@ -209,12 +215,12 @@ class OfScore(Majorized, Smooth):
             reach = reach + jnp.abs(cast_like(self.center, x["weights"])) @ x["weights"]
         return row_weight(example) * jnp.sum(self.family.size(reach, example["target"]))
 
-    def jacobian_bound(self, examples: Any, problem: Any) -> float:
+    def jacobian_bound(self, examples: Tree, problem: AbstractProblem) -> float:
         """A bound of the largest eigenvalue of mean_i weight_i phi_i'' r_i r_i^T, r = (row - center, 1)."""
         weight = np.broadcast_to(row_weight(examples), len(examples["target"]))
         return scored(examples, problem, self.center).largest_second(self.family, weight / len(weight))
 
-    def score_sum(self, examples: Tree, like: Any) -> ScoreSum:
+    def score_sum(self, examples: Tree, like: Saddle) -> ScoreSum:
         """The weight of each row times its loss."""
         target = np.asarray(examples["target"])
         rows = linear_rows(examples["row"], like.x, len(target), self.center)

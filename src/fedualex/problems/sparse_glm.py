@@ -2,21 +2,22 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..accepted import Column, Matrix, Number, Numbers
+from ..arrays import Reals
+from ..regularizers import AbstractRegularizer
 from ..summaries import Known, Summary
-from ..tree import Saddle
+from ..tree import Saddle, Tree
 from ..validation import of_type, real_array, short
 from .families import Family, family_of
 from .general import Problem
 from .known import Floor, Penalty, total_mass
 from .readings import Reading
 from .recipe import AbstractRecipe, assemble, built_from
-from .rows import Rows, checked_weights, features, split_rows
+from .rows import Data, Rows, checked_weights, features, split_rows
 from .scores import OfScore
 
 # `sparse_glm` before anybody's data was seen.
@@ -31,15 +32,15 @@ class SparseGlmRecipe(AbstractRecipe):
     labels, then for each class the weight of its rows and their sum.
     """
 
-    family: Any
+    family: Family | str
     l1: Number = 0.0
     l2: Number = 0.0
     group: Number = 0.0
-    groups: Any = None
+    groups: Column | None = None
     radius: Number | None = None
     intercept: bool = True
-    weights: Any = "samples"
-    center: Any = None
+    weights: Numbers | str = "samples"
+    center: Numbers | None = None
     exchanges: ClassVar[int] = 2
     keeps_rows: ClassVar[bool] = True
 
@@ -59,40 +60,40 @@ class SparseGlmRecipe(AbstractRecipe):
         masses = rows.masses(self.weights, client)
         if not known:
             return self.opening(rows, client, **self._family().opening(rows, masses))
-        family, constant = self._settled(known), self._constant(known)
+        family, constant = self._settle_family(known), self._constant(known)
         losses = {name: np.asarray(masses @ each) for name, each in family.losses(constant, rows).items()}
         return Summary(sums=losses | dict(family.evidence(rows, known, masses, (constant, constant))))
 
-    def examples(self, rows: Rows, known: Sequence[Known], client: int) -> dict[str, NDArray[Any]]:
+    def examples(self, rows: Rows, known: Sequence[Known], client: int) -> dict[str, object]:
         """Rows with their targets; of classes signs, or numbers if there are more than two."""
-        return rows.weighed(row=rows.features, target=self._settled(known).encoded(rows, known))
+        return rows.weighed(row=rows.features, target=self._settle_family(known).encoded(rows, known))
 
-    def problem(self, known: Sequence[Known], data: object) -> Problem:
+    def problem(self, known: Sequence[Known], data: Data) -> Problem:
         """The bounds of `sparse_glm`."""
-        family, penalty, total = self._settled(known), self._penalty(), total_mass(known)
+        family, penalty, total = self._settle_family(known), self._penalty(), total_mass(known)
         budget, outputs = family.budget(known[1], total, self.intercept), family.outputs(known)
         features = known[1][family.evidence_rows].shape[-1]
-        shape, ball = (features, *outputs), penalty.ball(budget)
-        x: dict[str, Any] = {"weights": penalty.regularizer(ball, shape)}
-        like: dict[str, Any] = {"weights": np.zeros(shape)}
+        shape, ball, center = (features, *outputs), penalty.ball(budget), self._row(features)
+        x: dict[str, AbstractRegularizer] = {"weights": penalty.regularizer(ball, shape)}
+        like: dict[str, Reals] = {"weights": np.zeros(shape)}
         if self.intercept:
             like["bias"] = np.zeros(outputs)
             around = (self._constant(known),) * 2
-            center = 0.0 if self.center is None else self._row(features)
-            x["bias"] = family.box({**known[0], **known[1]}, total, around, ball, budget, center)
-        parts: dict[str, Any] = {"by_construction": True, "floor": Floor(None, 0.0, each=True)}
-        return self.built(OfScore(family, self._row(features)), known, data, x=x, like=Saddle(like), **parts)
+            shift = 0.0 if center is None else center
+            x["bias"] = family.box({**known[0], **known[1]}, total, around, ball, budget, shift)
+        f, floor = OfScore(family, center), Floor(None, 0.0, each=True)
+        return self.built(f, known, data, x=x, like=Saddle(like), floor=floor, by_construction=True)
 
-    def bias(self, known: Sequence[Known], x: Any) -> NDArray[Any]:
+    def bias(self, known: Sequence[Known], x: Tree) -> Reals:
         """b, less the score of the center."""
         bias, weights = super().bias(known, x), np.asarray(x["weights"])
         return bias if self.center is None else np.asarray(bias - self._row(len(weights)) @ weights)
 
-    def held_out_losses(self, rows: Rows, known: Sequence[Known]) -> Callable[[NDArray[Any]], NDArray[Any]]:
+    def held_out_losses(self, rows: Rows, known: Sequence[Known]) -> Callable[[Reals], Reals]:
         """Those of the family."""
-        return self._settled(known).losses_of(rows, known)
+        return self._settle_family(known).losses_of(rows, known)
 
-    def _row(self, features: int) -> Any:
+    def _row(self, features: int) -> Reals | None:
         """The center, checked; None if there is none."""
         if self.center is None:
             return None
@@ -107,7 +108,7 @@ class SparseGlmRecipe(AbstractRecipe):
     def _family(self) -> Family:
         return family_of("family", self.family)
 
-    def _settled(self, known: Sequence[Known]) -> Family:
+    def _settle_family(self, known: Sequence[Known]) -> Family:
         return self._family().settled(known)
 
     def _constant(self, known: Sequence[Known]) -> float:

@@ -10,6 +10,7 @@ import scipy.sparse as sparse
 from numpy.typing import NDArray
 
 from ..accepted import Whole
+from ..arrays import Reals
 from ..compiling import double
 from ..display import rounded_up
 from ..geometry import AbstractGeometry, Dual
@@ -150,20 +151,20 @@ def lp(game: AbstractProblem) -> Solution:
     result = scipy.optimize.linprog(**_program(A, np.ravel(game.b), px, py), method="highs")
     if not result.success:
         raise ValueError(f"the game has no saddle point that HiGHS can find: {' '.join(result.message.split())}")
-    x = _joined(A.shape[1]) @ result.x[: px.cost.size]
-    y = _joined(A.shape[0]) @ (py.low - result.ineqlin.marginals[: py.cost.size])
+    x = _join_parts(A.shape[1]) @ result.x[: px.cost.size]
+    y = _join_parts(A.shape[0]) @ (py.low - result.ineqlin.marginals[: py.cost.size])
     return _accurate(game, Solution.of(game, Saddle(x.reshape(x_shape), y.reshape(y_shape))))
 
 
-def _joined(size: int) -> Any:
+def _join_parts(size: int) -> Any:
     """The matrix that makes a vector of its positive and its negative parts."""
     return sparse.hstack([sparse.eye_array(size), -sparse.eye_array(size)])
 
 
-def _program(A: Any, b: NDArray[Any], px: Polyhedron, py: Polyhedron) -> dict[str, Any]:
+def _program(A: Any, b: Reals, px: Polyhedron, py: Polyhedron) -> dict[str, Any]:
     """The linear program in (u, t, alpha, beta), u the parts of x: w is an affine function of them."""
     t_size, alpha_size, beta_size = py.cost.size, py.limits.size, py.sums.size
-    joined_x, joined_y = _joined(A.shape[1]), _joined(A.shape[0])
+    joined_x, joined_y = _join_parts(A.shape[1]), _join_parts(A.shape[0])
     w_matrix = sparse.hstack(
         [joined_y.T @ A @ joined_x, sparse.csr_array((t_size, t_size)), -py.rows.T, -py.totals.T], format="csr"
     )

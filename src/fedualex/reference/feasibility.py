@@ -8,9 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax.scipy.sparse.linalg import cg
 from jax.scipy.special import logsumexp
-from jaxtyping import Array
 
 from .. import tree
+from ..arrays import Array
 from ..certificates.certificate import Measured, certificate_of
 from ..compiling import double
 from ..geometry import Product
@@ -67,7 +67,7 @@ def least_violation(problem: AbstractProblem) -> LeastViolation:
                 break
             mu /= 10
             u = _minimum(phase, u, jnp.asarray(mu), jnp.asarray(eps))
-            g, measured, estimated, left = _judged(phase, u, jnp.asarray(mu))
+            g, measured, estimated, left = _measure_at(phase, u, jnp.asarray(mu))
             try:
                 bound = lower_bound(certificate_of(measured, estimated), g)
             except FloatingPointError:  # what was found before the numbers broke down still holds
@@ -80,7 +80,7 @@ def least_violation(problem: AbstractProblem) -> LeastViolation:
     return LeastViolation(lower, upper)
 
 
-def _placed(problem: AbstractProblem, u: Tree) -> Tree:
+def _place(problem: AbstractProblem, u: Tree) -> Tree:
     """x = c + r u."""
     parts, center = problem.geometry.parts.x, Product(problem.geometry.parts.x).project(tree.scale(0.0, u))
     return {name: center[name] + parts[name].diameter(u[name]) / 2 * u[name] for name in u}
@@ -89,18 +89,18 @@ def _placed(problem: AbstractProblem, u: Tree) -> Tree:
 @eqx.filter_jit
 def _excesses(problem: AbstractProblem, u: Tree) -> Array:
     """e at x = c + r u: f is linear in lam, so e_g is f at the g-th unit vector."""
-    x = _placed(problem, u)
+    x = _place(problem, u)
     units = jnp.eye(problem.like.y["multipliers"].size)
     return jax.vmap(lambda lam: problem.loss(Saddle(x, {"multipliers": lam})))(units)
 
 
 @eqx.filter_jit
-def _judged(problem: AbstractProblem, u: Tree, mu: Any) -> tuple[Saddle, Measured, bool, Array]:
+def _measure_at(problem: AbstractProblem, u: Tree, mu: Any) -> tuple[Saddle, Measured, bool, Array]:
     """g and the numbers of the certificate at (x, softmax(e / mu)), projected; whether x was outside."""
-    x = _placed(problem, u)
+    x = _place(problem, u)
     z = problem.geometry.project(Saddle(x, {"multipliers": jax.nn.softmax(_excesses(problem, u) / mu)}))
     g = problem.operator(z)
-    return g, *problem.measure(z, g), Product(problem.geometry.parts.x).violation(x) > 0
+    return g, *problem.measure(z, g), jnp.asarray(Product(problem.geometry.parts.x).violation(x) > 0)
 
 
 @eqx.filter_jit

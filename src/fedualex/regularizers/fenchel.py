@@ -43,7 +43,7 @@ def distances(psi: AbstractRegularizer, x: Array, s: Array) -> tuple[Array, Arra
         return norm(x) + radius, norm(x) + xp.minimum(size, radius)
     if isinstance(psi, KL):  # near s the maximizer q exp(s / lam - 1) at most doubles
         lam = nonzero(cast_like(psi.lam, s))
-        reach = norm(x) + 2 * norm(cast_like(psi.q, s) * xp.exp(s / lam - 1))
+        reach: Array = norm(x) + 2 * norm(cast_like(psi.q, s) * xp.exp(s / lam - 1))
         return reach, reach
     reach = psi.farthest(x)
     if _declared(psi) is None:

@@ -32,7 +32,6 @@ class Zero(AbstractPenalty):
         return xp.zeros((), xp.result_type(as_real(x)))
 
     def prox(self, omega: Vector, weight: Scalar) -> Array:
-        """omega."""
         return as_real(omega)
 
     def conjugate(self, s: Vector) -> Array:
@@ -136,7 +135,7 @@ class GroupL2(AbstractPenalty):
             raise ValueError(f"GroupL2: x has shape {x.shape}, but groups has shape {self.groups.shape}")
         count, labels = self.weights.shape[0], self.groups.ravel()
         largest = without_slope(largest_of_groups(xp.abs(x).ravel(), labels, count))
-        squares = sums_of_groups((x.ravel() / nonzero(largest)[labels]) ** 2, labels, count)
+        squares = sums_of_groups(xp.square(x.ravel() / nonzero(largest)[labels]), labels, count)
         return largest * xp.sqrt(nonzero(squares))  # never the root of 0: its slope is infinite
 
     def value(self, x: Vector) -> Array:
@@ -157,7 +156,7 @@ class GroupL2(AbstractPenalty):
     def subgradient(self, x: Vector) -> Array:
         """lam w_g x_g / ||x_g||, 0 for a group at 0."""
         slopes = self.thresholds(x) / nonzero(self.norms(x))
-        return as_real(x) * slopes[self.groups]
+        return xp.multiply(as_real(x), slopes[self.groups])
 
     @property
     def finite_conjugate(self) -> bool:

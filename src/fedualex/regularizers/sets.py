@@ -220,7 +220,6 @@ class Simplex(AbstractSet):
         return onto_simplex(omega, self.radius)
 
     def support(self, s: Vector) -> Array:
-        """radius max s."""
         return cast_like(self.radius, s) * xp.max(xp.asarray(s))
 
     def violation(self, x: Vector) -> Array:

@@ -84,15 +84,12 @@ class WithQuadratic(AbstractRegularizer):
         return self.core.subgradient(x) + cast_like(self.lam, x) * as_real(x) + cast_like(self.c, x)
 
     def violation(self, x: Vector) -> Array:
-        """The core's."""
         return self.core.violation(x)
 
     def farthest(self, center: Vector) -> Array:
-        """The core's."""
         return self.core.farthest(center)
 
     def diameter(self, like: Vector) -> Array:
-        """The core's."""
         return self.core.diameter(like)
 
     @property
@@ -161,7 +158,6 @@ class AbstractInSet(AbstractRegularizer):
     domain: AbstractSet
 
     def value(self, x: Vector) -> Array:
-        """The penalty's."""
         return self.penalty.value(x)
 
     def prox(self, omega: Vector, weight: Scalar) -> Array:
@@ -169,19 +165,15 @@ class AbstractInSet(AbstractRegularizer):
         return self.domain.project(self.penalty.prox(omega, weight))
 
     def subgradient(self, x: Vector) -> Array:
-        """The penalty's."""
         return self.penalty.subgradient(x)
 
     def violation(self, x: Vector) -> Array:
-        """The set's."""
         return self.domain.violation(x)
 
     def farthest(self, center: Vector) -> Array:
-        """The set's."""
         return self.domain.farthest(center)
 
     def diameter(self, like: Vector) -> Array:
-        """The set's."""
         return self.domain.diameter(like)
 
     @property

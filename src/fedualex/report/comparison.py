@@ -4,12 +4,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import reduce
 from pathlib import Path
-from typing import Any, no_type_check
+from typing import TYPE_CHECKING, Any, no_type_check
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..algorithms import Method
+from ..arrays import Reals
 from ..data.columns import required
 from ..display import gap_text, html_table, rounded_up, text_table
 from ..palette import styles
@@ -23,6 +23,10 @@ from ..runtime.run import X_LABELS, axis_values, draw_line, gaps_of, label_axes,
 from ..runtime.sweeps import not_here
 from ..validation import of_type, one_of, short, whole_number
 from . import write_report
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from pandas import DataFrame
 
 HEADER = ("method", "certified gap <=", "exchanges", "status")
 
@@ -40,7 +44,7 @@ class Comparison:
     runs: dict[str, list[Run]]
     """The runs of each method by its label, in the order of the seeds."""
 
-    def to_frame(self) -> Any:
+    def to_frame(self) -> "DataFrame":
         """All records of all runs as a pandas.DataFrame, with the columns `method` and `seed` first."""
         pandas = required("pandas", "pandas", "pandas", "to_frame()")
         frames = []
@@ -52,7 +56,7 @@ class Comparison:
                 frames.append(frame)
         return pandas.concat(frames, ignore_index=True)
 
-    def plot(self, x: str = "exchanges", ax: Any = None) -> Any:
+    def plot(self, x: str = "exchanges", ax: "Axes | None" = None) -> "Axes":
         """Draw the smallest certified gap of each record: the median over seeds, and a band from least to largest.
 
         x: "exchanges", "rounds", "seconds" or "bytes", up and down together; its median over seeds. Only records that
@@ -69,7 +73,7 @@ class Comparison:
             shown = f"{label} (untuned steps)" if self.runs[label][0].steps else label
             draw_line(ax, at, np.median(gaps, axis=0), looks[label], shown)
             if len(gaps) > 1:
-                band = {"color": looks[label].color, "alpha": 0.15, "lw": 0}
+                band: dict[str, Any] = {"color": looks[label].color, "alpha": 0.15, "lw": 0}
                 ax.fill_between(at, gaps.min(axis=0), gaps.max(axis=0), **band)
         return label_axes(ax, x)
 
@@ -124,7 +128,7 @@ def _text(gap: float) -> str:
     return gap_text(None) if np.isinf(gap) else rounded_up(gap)
 
 
-def _curve(runs: list[Run], x: str) -> tuple[NDArray[Any], NDArray[Any]]:
+def _curve(runs: list[Run], x: str) -> tuple[Reals, Reals]:
     """The median over runs of where their records are, and the smallest gap of each record, along the first axis."""
     if not all(run.history for run in runs):  # one broke down before its first record
         return np.zeros(0), np.zeros((len(runs), 0))
@@ -165,7 +169,7 @@ def compare(problem: AbstractProblem, methods: object, chosen: CompareOptions) -
 
     methods: {label: method}, or a list of methods, whose labels are the names of their classes. The options:
     """
-    labeled = _labeled(methods)
+    labeled = _label_methods(methods)
     seeds: Any = chosen.seeds
     settings = SolveOptions(**{**fields_of(chosen, SolveOptions), "seed": 0})
     runs: dict[str, list[Any]] = {label: [] for label in labeled}
@@ -178,7 +182,7 @@ def compare(problem: AbstractProblem, methods: object, chosen: CompareOptions) -
     return Comparison(problem, labeled, settings, seeds, runs)
 
 
-def _labeled(methods: object) -> dict[str, Method]:
+def _label_methods(methods: object) -> dict[str, Method]:
     """The methods by label, each checked."""
     accepted = 'methods by label such as {"ours": fx.FeDualEx()}, or a list of methods'
     if isinstance(methods, Mapping):

@@ -8,8 +8,8 @@ from statistics import multimode
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ..arrays import Reals, Values
 from ..display import rounded_up
 from ..paper.claims import seed_runs, steps_text
 from ..paper.reproduction import structure_values
@@ -32,7 +32,7 @@ def curve(label: str, output: str, runs: Sequence[StoredRun]) -> Json:
     length = min(len(run.history) for run in runs)
     histories = [run.history[:length] for run in runs]
 
-    def column(key: str) -> NDArray[Any]:
+    def column(key: str) -> Reals:
         return np.array([[_number(record.get(key)) for record in history] for history in histories], float)
 
     traffic = column("bytes_up") + column("bytes_down")
@@ -104,7 +104,7 @@ def blocks(run: StoredRun, output: str, exact: Json | None) -> list[Json]:
     ]
 
 
-def spread(values: NDArray[Any]) -> dict[str, list[float | None]]:
+def spread(values: Values) -> dict[str, list[float | None]]:
     """Mean and standard deviation over the first axis; None where a number is missing, and no deviation of one run."""
     several = len(values) > 1
     return {"mean": _list(values.mean(0)), "std": _list(values.std(0)) if several else [None] * values.shape[1]}
@@ -138,11 +138,11 @@ def _number(value: Any) -> float:
     return float("nan") if value is None else float(value)
 
 
-def _list(values: NDArray[Any]) -> list[float | None]:
+def _list(values: Values) -> list[float | None]:
     return [float(value) if np.isfinite(value) else None for value in values]
 
 
-def _plus_minus(values: NDArray[Any], form: str) -> str:
+def _plus_minus(values: Values, form: str) -> str:
     mean = f"{values.mean():{form}}"
     return f"{mean} ± {values.std():{form}}" if len(values) > 1 else mean
 
@@ -369,7 +369,7 @@ def runs_panel(
         "model": model,
         "methods": {label: run.manifest["configuration"]["method"]["name"] for label, run in firsts.items()},
         "settings": settings_text(next(iter(firsts.values()))),
-        "untuned": describe_untuned(_chosen(groups)) if len(groups) > 1 else "",
+        "untuned": describe_untuned(_describe_steps(groups)) if len(groups) > 1 else "",
         "notes": notes(groups),
     }
     return panel | {"findings": findings(panel)}
@@ -388,12 +388,12 @@ def notes(groups: Mapping[str, Sequence[StoredRun]]) -> list[str]:
         "Gaps are certified upper bounds on the duality gap, computed in float64 from the exact operator.",
         *(f"{name}: {text}." for name, text in OUTPUT_WORDS.items() if name in present),
         *([f"Mean and standard deviation over {seeds} seeds; certificates and solutions of seed 0."] * (seeds > 1)),
-        *(f"{label}: steps from theory: {text}" for label, text in _chosen(groups).items() if text),
+        *(f"{label}: steps from theory: {text}" for label, text in _describe_steps(groups).items() if text),
         *(f"{', '.join(labels)}: rounds in {text}." for text, labels in precisions.items()),
     ]
 
 
-def _chosen(groups: Mapping[str, Sequence[StoredRun]]) -> dict[str, str]:
+def _describe_steps(groups: Mapping[str, Sequence[StoredRun]]) -> dict[str, str]:
     """The step sizes that theory chose for each method, in words."""
     return {label: runs[0].status["steps"] for label, runs in groups.items() if runs[0].status}
 

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any, TypeGuard
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .. import tree
+from ..arrays import Values
 from ..compiling import double
 from ..geometry import AbstractGeometry, Product, is_geometry
 from ..problems import AbstractProblem
@@ -382,12 +382,12 @@ class StoredRun:
     status: Json | None
     """None if the run has not ended."""
 
-    def points(self, output: str) -> tuple[dict[str, NDArray[Any]], dict[str, NDArray[Any]]]:
+    def points(self, output: str) -> tuple[dict[str, Values], dict[str, Values]]:
         """z and g of an output, array by array."""
         groups = self._arrays(output)
         return groups["z"], groups["g"]
 
-    def surveys(self, output: str) -> tuple[dict[str, NDArray[Any]], ...]:
+    def surveys(self, output: str) -> tuple[dict[str, Values], ...]:
         """Where the surveys were made that an output's certificate follows from, and their weights; empty if at z.
 
         Last where steps to them began whose dual cuts count; empty if cuts are those of the surveys.
@@ -395,8 +395,8 @@ class StoredRun:
         groups = self._arrays(output)
         return groups["surveys"], groups["weights"], groups["starts"]
 
-    def _arrays(self, output: str) -> dict[str, dict[str, NDArray[Any]]]:
-        groups: dict[str, dict[str, NDArray[Any]]] = {"z": {}, "g": {}, "surveys": {}, "weights": {}, "starts": {}}
+    def _arrays(self, output: str) -> dict[str, dict[str, Values]]:
+        groups: dict[str, dict[str, Values]] = {"z": {}, "g": {}, "surveys": {}, "weights": {}, "starts": {}}
 
         def belongs(key: str) -> bool:
             name, _, _ = key.split("/", 2)

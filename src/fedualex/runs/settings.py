@@ -76,7 +76,7 @@ def arrays_of(name: str) -> tuple[str, ...]:
     return () if found is None else found.arrays
 
 
-def build_method(settings: Mapping[str, Any], where: str = "[method]") -> Method:
+def build_method(settings: Json, where: str = "[method]") -> Method:
     """A method from `name` and its constructor's arguments."""
     constructor = find_named("method", settings.get("name"), METHODS)
     arguments = {key: value for key, value in settings.items() if key != "name"}
@@ -295,7 +295,7 @@ def configure(given: Json, folder: Path, rows: tables.TableRows | None = None) -
     problem = weighted_problem(given["problem"], folder, run["weights"], rows)
     # The problem has the weights already, and so have the operators and objectives that are stored.
     options = run_options(SolveOptions, {**run, "weights": None}, problem)
-    _checked("[run]", lambda: check_simulation(problem, method, options))
+    _check_built("[run]", lambda: check_simulation(problem, method, options))
     resolved: Json = {
         "problem": with_defaults(given["problem"], PROBLEMS),
         "method": with_defaults(given["method"], METHODS),
@@ -310,7 +310,7 @@ def weighted_problem(
 ) -> AbstractProblem:
     """The problem of [problem] with the weights of [run]."""
     problem = build_problem(settings, folder, rows)
-    return problem if weights is None else _checked("[run]", lambda: problem.reweighted(weights))
+    return problem if weights is None else _check_built("[run]", lambda: problem.reweighted(weights))
 
 
 def check_tables(tables: Json, names: tuple[str, ...]) -> None:
@@ -327,7 +327,7 @@ def run_options(kind: type[OptionsT], run: Json, problem: AbstractProblem, **oth
         if isinstance(value, bool) and not isinstance(run_defaults(kind).get(key), bool):
             raise ConfigurationError(f"[run] {key} must not be {str(value).lower()}: it is not a switch")
     given = {key: value for key, value in run.items() if key not in IN_FILES}
-    options = _checked("[run]", lambda: kind(**given, noise=run_oracle(run), **others))
+    options = _check_built("[run]", lambda: kind(**given, noise=run_oracle(run), **others))
     if run["minibatch"] is not None and problem.data is None:
         raise ConfigurationError("[run] minibatch: this problem has no examples to draw from; use noise")
     return replace(options, z0=start_point(run["start"], problem, options.seed))
@@ -339,13 +339,13 @@ def start_point(start: object, problem: AbstractProblem, seed: int) -> Saddle | 
         return None
     if not isinstance(start, dict) or list(start) != ["uniform"]:
         raise ConfigurationError(f"[run] start must be {{uniform = radius}}, got {start!r}")
-    radius = float(_checked("[run]", lambda: positive("start.uniform", start["uniform"])))
+    radius = float(_check_built("[run]", lambda: positive("start.uniform", start["uniform"])))
     rng = np.random.default_rng(seed)
     point: Saddle = jax.tree.map(lambda leaf: rng.uniform(-radius, radius, np.shape(leaf)), problem.like)
     return point
 
 
-def with_defaults(settings: Mapping[str, Any], table: Mapping[str, Callable[..., object]]) -> Json:
+def with_defaults(settings: Json, table: Mapping[str, Callable[..., object]]) -> Json:
     """The settings, and the default of every argument that was left out."""
     if "entry" in settings:
         return dict(settings)
@@ -361,11 +361,11 @@ def run_oracle(run: Json) -> AbstractOracle | None:
     if run["noise"] is not None and run["minibatch"] is not None:
         raise ConfigurationError("[run] takes noise or minibatch, not both")
     if run["minibatch"] is not None:
-        return _checked("[run] minibatch", lambda: Minibatch(run["minibatch"]))
-    return None if run["noise"] is None else _checked("[run] noise", lambda: GaussianNoise(run["noise"]))
+        return _check_built("[run] minibatch", lambda: Minibatch(run["minibatch"]))
+    return None if run["noise"] is None else _check_built("[run] noise", lambda: GaussianNoise(run["noise"]))
 
 
-def _checked(where: str, build: Callable[[], Any]) -> Any:
+def _check_built(where: str, build: Callable[[], Any]) -> Any:
     """What build() returns, its refusals as ours."""
     try:
         return build()

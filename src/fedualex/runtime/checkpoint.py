@@ -39,7 +39,7 @@ def fingerprint(*parts: object) -> str:
     return digest.hexdigest()
 
 
-def _content(leaf: object, above: tuple[Any, ...] = ()) -> bytes:
+def _content(leaf: object, above: tuple[object, ...] = ()) -> bytes:
     """The bytes that decide a leaf's part in a computation. above: the functions that led here, against recursion."""
     if isinstance(leaf, jax.Array) and jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
         leaf = jax.random.key_data(leaf)

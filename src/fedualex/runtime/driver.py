@@ -202,7 +202,8 @@ class Records:
 
     def save(self, file: Path, state: State, run_id: str) -> None:
         """Write a checkpoint: the state, the best point so far with its survey, and the records."""
-        best, origin = self.best, None if self.best is None else self.best.origin
+        best = self.best
+        origin = None if best is None else best.origin
         kept = (None, None) if best is None else (best.z, (best.operator, best.value))
         whole = state, self.clients.checkpoint_state(), self.reader.trace, kept
         checkpoints.save(file, whole, self.all, run_id, origin)
@@ -404,7 +405,7 @@ class Driver:
             ending = (Stop.CLIENTS_LOST, following.why.text) if lost else _ending_of(following.stop)
         else:
             ending = self._adopt(following)
-        if ending is None and self.max_seconds is not None and self._elapsed() > self.max_seconds:
+        if ending is None and self.max_seconds is not None and self._measure_seconds() > self.max_seconds:
             return Stop.MAX_TIME, ""
         return ending
 
@@ -415,7 +416,7 @@ class Driver:
         record = None
         if self.records.is_due(following):
             try:
-                answer = self.records.record(following, self._elapsed())
+                answer = self.records.record(following, self._measure_seconds())
             except FloatingPointError as error:
                 return Stop.NUMERICAL_ERROR, str(error)
             if not isinstance(answer, Missing):
@@ -443,7 +444,7 @@ class Driver:
     def _judge(self) -> Ending | None:
         return _ending_of(self.records.judge()) if self.stopping else None
 
-    def _elapsed(self) -> float:
+    def _measure_seconds(self) -> float:
         return self.agree(time.perf_counter() - self.began)
 
 

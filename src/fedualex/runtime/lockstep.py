@@ -149,7 +149,7 @@ class _Walk:
         self.method, self.facts = FeDualNewton(), Facts(member.problem, 1)
         start = member.problem.like if member.start is None else member.start
         if isinstance(start, Place):
-            start = _predicted(self.facts, start, member.near)
+            start = _predict(self.facts, start, member.near)
         # From near a solution whole steps are quick: longer ones beside them would be surveyed in vain.
         quick = 0 if member.start is None else 2
         self.server: NewtonServer = self.method.init(self.facts, start)._replace(quick=quick)
@@ -189,7 +189,7 @@ class _Walk:
         return Solved(point, certified, float(bounds.upper.bound), certified <= self.tol, self.server.best)
 
 
-def _predicted(facts: Facts, place: Place, near: Saddle | None) -> Saddle:
+def _predict(facts: Facts, place: Place, near: Saddle | None) -> Saddle:
     """The solution of another member's model with the own penalty, which asks nobody."""
     begin = None if near is None else entries_of(near)
     found = solve_model(facts.blocks, place.operator, place.jacobian, place.point, begin)

@@ -23,7 +23,7 @@ from .outputs import KINDS
 # How options are declared, and how functions come to have them as keywords: one definition, many surfaces.
 
 
-Check = Callable[[str, Any], Any]
+Check = Callable[[str, object], object]
 Methods = Mapping[str, Method] | Sequence[Method]
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -99,9 +99,9 @@ def takes_several(
 ) -> Callable[[Callable[[AbstractProblem, Methods, T], R]], Callable[Concatenate[AbstractProblem, Methods, P], R]]:
     """`takes` for a function of several methods, which it checks itself."""
 
-    def decorate(function: Callable[[AbstractProblem, Methods, T], R]) -> Any:
+    def decorate(function: Callable[[AbstractProblem, Methods, T], R]) -> Callable[..., R]:
         @functools.wraps(function)
-        def call(problem: Any, methods: Any, **given: Any) -> R:
+        def call(problem: AbstractProblem, methods: Methods, **given: object) -> R:
             as_problem(problem)
             return function(problem, methods, build_options(kind, given))
 
@@ -111,8 +111,8 @@ def takes_several(
 
 
 def _with_keywords(
-    function: Callable[..., R], kind: Callable[..., Any], refused: Mapping[str, str], *, optional: bool = False
-) -> Any:
+    function: Callable[..., R], kind: Callable[..., object], refused: Mapping[str, str], *, optional: bool = False
+) -> Callable[..., R]:
     @functools.wraps(function)
     def call(problem: object, method: object = None, **given: object) -> R:
         for name in refused.keys() & given.keys():
@@ -125,12 +125,14 @@ def _with_keywords(
     return _describe(call, function, kind, optional=optional)
 
 
-def _describe(call: Any, function: Callable[..., Any], kind: Callable[..., Any], *, optional: bool = False) -> Any:
+def _describe(
+    call: Callable[..., R], function: Callable[..., R], kind: Callable[..., object], *, optional: bool = False
+) -> Callable[..., R]:
     """Give the call the signature and the text that `help` shows."""
     first, second, _ = inspect.signature(function).parameters.values()
     keywords = inspect.signature(kind).parameters.values()
     second = second.replace(default=None) if optional else second
-    call.__signature__ = inspect.Signature([first, second, *keywords])
+    call.__signature__ = inspect.Signature([first, second, *keywords])  # type: ignore[attr-defined]
     call.__doc__ = f"{inspect.getdoc(function)}\n\n{listing(kind)}"
     return call
 
@@ -169,7 +171,7 @@ def table(kind: type, known: type | None = None) -> str:
     return "\n".join(["| option | default | meaning |", "|---|---|---|", *rows])
 
 
-def told(one: Field[Any]) -> str:
+def told(one: Field[object]) -> str:
     """An option's default and its meaning, as cells of Markdown."""
     return f"{'must be given' if one.default is MISSING else f'`{one.default!r}`'} | {one.metadata['meaning']}"
 
@@ -198,7 +200,7 @@ def a_positive(name: str, value: object) -> float:
     return float(positive(name, value))
 
 
-def anything(name: str, value: object) -> Any:
+def anything(name: str, value: object) -> object:
     """What can be checked only where it is used."""
     return value
 
@@ -208,9 +210,9 @@ def one_word_of(*choices: str) -> Check:
     return lambda name, value: one_of(name, value, choices)
 
 
-def steps_of_clients(name: str, value: object) -> Any:
+def steps_of_clients(name: str, value: object) -> int | list[int]:
     """A whole number, or one for each client."""
-    steps = plain_array(name, value)
+    steps: NDArray[Any] = plain_array(name, value)
     if steps.dtype.kind not in "iu" or steps.ndim > 1 or np.any(steps < 1):
         raise ValueError(f"{name} must be a whole number >= 1, or one for each client, got {short(value)}")
     return steps.tolist()
@@ -233,10 +235,10 @@ def a_seed(name: str, value: object) -> int:
     return seed
 
 
-def a_precision(name: str, value: Any) -> str:
+def a_precision(name: str, value: object) -> str:
     """One of the two precisions, by its name."""
     try:
-        kind = str(np.dtype(value))
+        kind = str(np.dtype(value))  # type: ignore[call-overload]
     except (TypeError, ValueError):
         kind = ""
     if kind not in ("float32", "float64"):
@@ -244,7 +246,7 @@ def a_precision(name: str, value: Any) -> str:
     return kind
 
 
-def a_function(name: str, value: object) -> Any:
+def a_function(name: str, value: object) -> Callable[..., object]:
     """Something to call with a record."""
     if not callable(value):
         raise TypeError(f"{name} must be a function of one record, got {short(value)}")

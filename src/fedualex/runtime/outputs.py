@@ -60,7 +60,7 @@ def _mean_probes(setup: Setup, total: Contribution) -> Tree:
     """The averaged probes of every local step, read as points."""
     method, geometry = setup.rounds, setup.problem.geometry
 
-    def read(carry: Tree, step: Any) -> tuple[Tree, None]:
+    def read(carry: Tree, step: Tree) -> tuple[Tree, None]:
         probe, weight, share = step
         # With unequal steps nobody may be active in the last ones; their weight is 0.
         mean = tree.scale(1 / jnp.where(share > 0, share, 1), probe)
@@ -245,18 +245,18 @@ def project(problem: AbstractProblem, z: Tree) -> Tree:
     return unstack(_project_all(problem.geometry, [z]))[0]
 
 
-def unstack(points: Tree) -> list[Any]:
+def unstack(points: Tree) -> list[Tree]:
     """The trees along the first axis of stacked arrays, as arrays of numpy."""
     leaves, structure = jax.tree.flatten(points)
     return [jax.tree.unflatten(structure, row) for row in zip(*map(np.asarray, leaves), strict=True)]
 
 
-def map_in_pairs(program: Callable[[Tree], Tree], items: list[Tree]) -> list[Any]:
+def map_in_pairs(program: Callable[[Tree], Tree], items: list[Tree]) -> list[Tree]:
     """program(item) for each item, where the program takes PAIR of them along the first axis.
 
     So the program is compiled for one shape, and called once for a record of two outputs.
     """
-    results: list[Any] = []
+    results: list[Tree] = []
     for first in range(0, len(items), PAIR):
         some = items[first : first + PAIR]
         filled = some + some[-1:] * (PAIR - len(some))

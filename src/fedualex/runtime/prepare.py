@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from .. import theory, tree
 from ..algorithms import AbstractMethod, Facts, FeDualEx, FeDualExCorrected, FeDualNewton, FeDualSlide, Method
 from ..algorithms.newton import describe_asked, why_no_curvature
+from ..arrays import Reals
 from ..compiling import compiled
 from ..geometry import Product
 from ..problems import AbstractOracle, AbstractProblem, Exact
@@ -358,7 +359,7 @@ def check_clients(problem: AbstractProblem, method: Method, options: RunOptions,
         raise ValueError(reason)
 
 
-def check_cohort(cohort: int | None, weights: NDArray[np.float64]) -> None:
+def check_cohort(cohort: int | None, weights: Reals) -> None:
     """Refuse a cohort that may be of weight 0."""
     if cohort is not None and not np.sum(np.sort(weights)[:cohort]) > 0:
         raise ValueError(f"cohort must be large enough that some client of weight > 0 is in it, got {cohort}")

@@ -13,7 +13,7 @@ from jaxtyping import Array
 from .. import tree
 from ..algorithms import AbstractMethod
 from ..compiling import optimized
-from ..geometry import AbstractGeometry
+from ..geometry import AbstractGeometry, Dual
 from ..problems import AbstractOracle
 from ..random import fold_in
 from ..tree import Count, Tree, Vector
@@ -37,9 +37,9 @@ class CachedPrimal:
 
     def __init__(self, geometry: AbstractGeometry):
         self._geometry = geometry
-        self._points: list[tuple[Any, Tree]] = []
+        self._points: list[tuple[Dual, Tree]] = []
 
-    def primal(self, dual: Any) -> Tree:
+    def primal(self, dual: Dual) -> Tree:
         """The geometry's own `primal`, remembered."""
         for known, point in self._points:
             if known is dual:
@@ -74,7 +74,7 @@ def run_local_steps(
     step_client = _make_client_step(setup, state, survey, ids, a.dtype)
     side_by_side = jax.vmap(step_client, (before, 0, 0, 0, 0, None), (after, 0, 0, 0), axis_name=CLIENTS)
 
-    def step(carry: tuple[Tree, Tree, Array], k: Array) -> Any:
+    def step(carry: tuple[Tree, Tree, Array], k: Array) -> tuple[tuple[Tree, Tree, Array], Tree]:
         local, points, point_weight = carry
         following, probe, weight, point = side_by_side(local, data, own, ids, a, k)
         active = (k < steps).astype(a.dtype)
@@ -99,7 +99,7 @@ def run_local_steps(
     return Contribution(message, probes, weights, shares, points, point_weight), memory
 
 
-def _make_client_step(setup: Setup, state: State, survey: Any, ids: Array, dtype: Any) -> Callable[..., Any]:
+def _make_client_step(setup: Setup, state: State, survey: Tree, ids: Array, dtype: Any) -> Callable[..., Any]:
     """The function of one local step of one client: the state after it, the probe, the probe's weight and point."""
     method, problem = setup.rounds, setup.problem
     round_key = fold_in(setup.key, state.round)

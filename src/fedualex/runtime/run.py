@@ -1,35 +1,40 @@
 """What a run returns."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..arrays import Reals
 from ..data.columns import required
 from ..display import html_table, rounded_up
 from ..palette import MARKERS, Style, style
 from ..problems.convexity import Disproof
 from ..storage import Json
-from ..tree import Saddle
+from ..tree import Saddle, Tree
 from ..validation import one_of
 from .outputs import CELLS, Output
 from .status import Status, Stop
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from pandas import DataFrame
+
 # Columns of a history as a table of pandas.
 
 
-def frame_of(history: Mapping[str, NDArray[Any]]) -> Any:
+def frame_of(history: "History") -> "DataFrame":
     """A pandas.DataFrame with one row for each record, NaN where there is no number."""
     pandas = required("pandas", "pandas", "pandas", "to_frame()")
-    numbers: dict[str, NDArray[Any]] = {}
+    numbers: dict[str, Reals] = {}
     for name, column in history.items():
         numbers |= numeric_columns(name, column)
     return pandas.DataFrame(numbers)
 
 
-def numeric_columns(name: str, column: NDArray[Any]) -> dict[str, NDArray[Any]]:
+def numeric_columns(name: str, column: NDArray[Any]) -> dict[str, Reals]:
     """A column as columns of numbers: as it is, with NaN for None, or one for each spectral block."""
     if column.ndim == 1 and column.dtype != object:
         return {name: column}
@@ -53,7 +58,7 @@ X_LABELS = {
 History = Mapping[str, NDArray[Any]]
 
 
-def draw_gaps(history: History, x: str, ax: object, reason: str) -> Any:
+def draw_gaps(history: History, x: str, ax: "Axes | None", reason: str) -> "Axes":
     """Draw each output's certified gaps on these axes, or on new ones if None; returns the axes.
 
     reason: why there are no certificates, if there are none.
@@ -67,7 +72,7 @@ def draw_gaps(history: History, x: str, ax: object, reason: str) -> Any:
     return label_axes(ax, x)
 
 
-def axis_values(history: History, x: str) -> NDArray[Any]:
+def axis_values(history: History, x: str) -> NDArray[np.float64]:
     """The numbers of all records on this axis; bytes are those up and down."""
     match x:
         case "bytes":
@@ -77,7 +82,7 @@ def axis_values(history: History, x: str) -> NDArray[Any]:
     return np.asarray(history[x], float)
 
 
-def gaps_of(history: History) -> dict[str, NDArray[Any]]:
+def gaps_of(history: History) -> dict[str, Reals]:
     """The certified gaps of each recorded output, NaN where there is none."""
     return {
         name.removeprefix("gap_"): numeric_columns(name, column)[name]
@@ -86,7 +91,7 @@ def gaps_of(history: History) -> dict[str, NDArray[Any]]:
     }
 
 
-def make_axes() -> Any:
+def make_axes() -> "Axes":
     """The axes of a new figure, which notebooks show by themselves."""
     from matplotlib import pyplot
 
@@ -94,16 +99,18 @@ def make_axes() -> Any:
         return pyplot.subplots(figsize=(5.6, 4.2), layout="constrained")[1]
 
 
-def draw_line(ax: Any, x: Any, y: Any, look: Style, label: str, scale: float = 1.0) -> None:
+def draw_line(
+    ax: "Axes", x: Sequence[float] | Reals, y: Sequence[float] | Reals, look: Style, label: str, scale: float = 1.0
+) -> None:
     """Draw a curve with a color, a dash and a marker of its own. scale: how large line and markers are."""
     every = max(1, len(y) // 8)
     first = MARKERS.index(look.marker) % every  # so that markers of different curves do not cover each other
-    mark = {"marker": look.marker, "markevery": (first, every)}
-    size = {"ms": 4.5 * scale, "lw": 1.6 * scale}
+    mark: dict[str, Any] = {"marker": look.marker, "markevery": (first, every)}
+    size: dict[str, Any] = {"ms": 4.5 * scale, "lw": 1.6 * scale}
     ax.plot(x, y, **mark, **size, label=label, color=look.color, linestyle=look.linestyle)
 
 
-def label_axes(ax: Any, x: str) -> Any:
+def label_axes(ax: "Axes", x: str) -> "Axes":
     """Give axes what all figures of gaps have: names, a logarithmic scale, a grid and a legend; returns them."""
     ax.set(xlabel=X_LABELS[x], ylabel="certified duality gap")
     if any(np.any(np.asarray(one.get_ydata(), float) > 0) for one in ax.lines):
@@ -136,7 +143,7 @@ class Run:
     seconds: float
     steps: str
     """Which step sizes theory chose; empty if all were given."""
-    state: Any
+    state: Tree
     """The dual state: what `z0` cannot replace when a run is to be resumed."""
     convexity: str
     """What was checked of f, or why nothing was. That f is convex-concave is said only where it is by construction."""
@@ -180,14 +187,14 @@ class Run:
         """What the answer is worth."""
         return self.answer.status
 
-    def to_frame(self) -> Any:
+    def to_frame(self) -> "DataFrame":
         """The history as a pandas.DataFrame: one row for each record, NaN where there is no number.
 
         A block that is spectral has a column of its own: rank_last_0, rank_last_1, ...
         """
         return frame_of(self.history)
 
-    def plot(self, x: str = "exchanges", ax: object = None) -> Any:
+    def plot(self, x: str = "exchanges", ax: "Axes | None" = None) -> "Axes":
         """Draw the certified gap of each recorded output on a logarithmic scale.
 
         x: "exchanges", "rounds", "seconds" or "bytes", up and down together. ax: the axes of matplotlib to draw on; new
@@ -224,7 +231,7 @@ def columns(records: list[Json]) -> dict[str, NDArray[Any]]:
     return {key: _column([record.get(key) for record in records]) for key in keys}
 
 
-def _column(values: list[Any]) -> NDArray[Any]:
+def _column(values: list[object]) -> NDArray[Any]:
     """Numbers, or the ranks of all spectral blocks along a second axis; objects where some of those are missing."""
     if None in values and any(isinstance(value, tuple | list) for value in values):
         mixed = np.empty(len(values), object)

@@ -26,7 +26,7 @@ def spread(problem: AbstractProblem, mesh: Mesh | None) -> AbstractProblem:
     clients, total = problem.clients, -(-problem.clients // mesh.size) * mesh.size
     sharding = NamedSharding(mesh, PartitionSpec(mesh.axis_names))
 
-    def place(leaf: Any) -> Array:
+    def place(leaf: Array) -> Array:
         def rows(index: Any) -> Any:
             return np.take(leaf, np.arange(total)[index[0]], axis=0, mode="clip")
 

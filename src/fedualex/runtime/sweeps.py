@@ -84,15 +84,15 @@ def _density(problem: AbstractProblem, z: Tree) -> float:
     return density
 
 
-def _grid(name: str, value: object) -> Any:
+def _grid(name: str, value: object) -> object:
     return of_type(name, value, Mapping, 'step sizes such as {"eta_c": [0.01, 0.03]}')
 
 
-def _grid_or_none(name: str, value: object) -> Any:
+def _grid_or_none(name: str, value: object) -> object:
     return None if value is None else _grid(name, value)
 
 
-def _seeds(name: str, value: object) -> Any:
+def _seeds(name: str, value: object) -> object:
     return of_type(name, value, Iterable, "whole numbers such as (0, 1)")
 
 

@@ -3,22 +3,21 @@
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ..arrays import Reals, Values
 from ..data import Table
 from ..models import Model
 from ..models.store import MODEL
 from ..problems.risk_sets import cumulative_hazard
 from ..runs.settings import ConfigurationError
-from ..storage import write_json
+from ..storage import Json, write_json
 from ..validation import hint
 
 BASELINES = "baselines.json"
 """By client the times of events, the cumulative hazard of a row of score 0 from each of them on, and the last time."""
-Baseline = Mapping[str, Any]
+Baseline = Json
 
 
 def baseline_of(model: Model, trained: Table, weights: str | None = None) -> Baseline:
@@ -47,7 +46,7 @@ def read_baselines(path: Path) -> dict[str, Baseline]:
 
 
 def survival(
-    baselines: Mapping[str, Baseline], scores: NDArray[Any], owners: NDArray[Any] | None, times: Sequence[float]
+    baselines: Mapping[str, Baseline], scores: Reals, owners: Values | None, times: Sequence[float]
 ) -> dict[str, list[float | None]]:
     """The probability of no event up to each time, by the baseline of each row's client; None beyond its last time.
 

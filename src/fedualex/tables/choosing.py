@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from ..algorithms.base import Survey
 from ..algorithms.newton import Place
+from ..arrays import Reals
 from ..certificates.surveys import Surveyed
 from ..model_problem.lasso import solve_lasso_path
 from ..problems import AbstractRecipe, Problem
@@ -45,7 +46,7 @@ NONZERO = 1e-9
 # The values that are tried.
 
 
-def penalty_grid(largest: float, count: int = COUNT, share: float = SHARE) -> NDArray[Any]:
+def penalty_grid(largest: float, count: int = COUNT, share: float = SHARE) -> NDArray[np.float64]:
     """`count` values from `largest` down to `share` times it, each the same part of the one before."""
     if not (np.isfinite(largest) and largest > 0):
         raise ValueError(f"the largest penalty must be a finite number > 0, got {largest}: no feature tells anything")
@@ -65,7 +66,7 @@ def penalty_name(recipe: AbstractRecipe) -> str:
     return "group" if getattr(recipe, "groups", None) is not None else "l1"
 
 
-def least_zero_penalty(recipe: AbstractRecipe, slope: NDArray[Any]) -> float:
+def least_zero_penalty(recipe: AbstractRecipe, slope: Reals) -> float:
     """The dual norm of the slope by the weights: the least penalty at which no weight is worth having."""
     kind = penalty_name(recipe)
     if kind == "nuclear":
@@ -141,7 +142,7 @@ class Curve:
         return asdict(self)
 
     @classmethod
-    def read(cls, plain: Mapping[str, Any]) -> "Curve":
+    def read(cls, plain: dict[str, Any]) -> "Curve":
         """From what `plain` gave."""
         return cls(**{one.name: plain[one.name] for one in fields(cls)})
 
@@ -149,9 +150,9 @@ class Curve:
 class Measured(NamedTuple):
     """Of each value: the measure, its standard error over folds, and by how much limits are exceeded."""
 
-    mean: NDArray[Any]
-    error: NDArray[Any]
-    excess: NDArray[Any]
+    mean: Reals
+    error: Reals
+    excess: Reals
     what: str
 
 
@@ -181,10 +182,10 @@ def choose(measured: Measured, rule: Rule, certified: NDArray[np.bool_] | None =
     return best, best if rule == "best" else int(np.argmax(within)), ""
 
 
-def measure_folds(recipe: AbstractRecipe, known: Sequence[Known], sums: NDArray[Any]) -> Measured:
+def measure_folds(recipe: AbstractRecipe, known: Sequence[Known], sums: Reals) -> Measured:
     """The measure of a recipe from the sums of `held_out`, of shape (folds, values, 2, parts)."""
     mass, total = sums[:, 0, 0], np.moveaxis(sums[:, :, 1], 0, 1)  # (folds, parts), (values, folds, parts)
-    pooled, error = _pooled(mass, total)
+    pooled, error = _pool(mass, total)
     values, nothing = np.arange(len(pooled)), np.zeros(len(pooled))
     if recipe.measure == "mean":
         what = "1 - AUC" if recipe.bias_is_known else "mean loss"
@@ -193,11 +194,10 @@ def measure_folds(recipe: AbstractRecipe, known: Sequence[Known], sums: NDArray[
         worst = np.argmax(pooled, axis=1)
         return Measured(pooled[values, worst], error[values, worst], nothing, "loss of the worst group")
     over = pooled[:, 1:] - recipe.limits_of(known) - error[:, 1:]
-    what = "loss under the limit"
-    return Measured(pooled[:, 0], error[:, 0], np.maximum(over.max(axis=1), 0.0), what)
+    return Measured(pooled[:, 0], error[:, 0], np.maximum(over.max(axis=1), 0.0), "loss under the limit")
 
 
-def _pooled(mass: NDArray[Any], total: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+def _pool(mass: Reals, total: Reals) -> tuple[Reals, Reals]:
     """The mean of each value and part over all held-out rows, and its standard error over the folds that have some.
 
     Folds count by the weight of their rows in both, as in glmnet: the error is the root of the weighted mean of squared
@@ -351,7 +351,7 @@ def search(
     return Search(curve, path, walk.known[-1])
 
 
-def count_nonzeros(recipe: AbstractRecipe, weights: NDArray[Any]) -> int:
+def count_nonzeros(recipe: AbstractRecipe, weights: Reals) -> int:
     """How many weights there are; of a nuclear norm the rank."""
     sizes = np.linalg.svd(weights, compute_uv=False) if penalty_name(recipe) == "nuclear" else np.abs(weights)
     return int(np.sum(sizes > NONZERO * max(1.0, float(np.max(sizes)))))
@@ -414,7 +414,7 @@ class _Search:
             return float(STRONG * np.diagonal(null.place.jacobian)[self.weights].sum())
         return least_zero_penalty(self.recipe, null.place.operator[self.weights].reshape(shape))
 
-    def values(self, null: Solved, count: int, share: float | None) -> tuple[NDArray[Any], str]:
+    def values(self, null: Solved, count: int, share: float | None) -> tuple[NDArray[np.float64], str]:
         """The grid; where no feature tells anything, one value that leaves no weights, and a sentence."""
         shape = np.shape(null.point.x["weights"])
         curvature = np.diagonal(null.place.jacobian)[self.weights]
@@ -450,7 +450,7 @@ class _Search:
         found: Problem = own.problem(self.known[f], "elsewhere")
         return found
 
-    def path(self, values: NDArray[Any], null: Place) -> list[Solved]:
+    def path(self, values: NDArray[np.float64], null: Place) -> list[Solved]:
         """All rows: every STRIDE-th value from the null model, then those between from these; of squares in turn."""
         whole, last = self.parties.folds, len(values) - 1
         if self.quadratics:
@@ -467,7 +467,7 @@ class _Search:
         pairs = {(whole, v): found[v] for v in range(len(values))}
         return list(self.mended(values, pairs).values())
 
-    def folded(self, values: NDArray[Any], path: list[Solved]) -> list[list[Solved]]:
+    def folded(self, values: NDArray[np.float64], path: list[Solved]) -> list[list[Solved]]:
         """Every fold's answers, from those of all rows at the same value; of squares with l1 by themselves."""
         if self.quadratics and self.by_active_sets:
             return [self._path_of_squares(f, values) for f in range(self.parties.folds)]
@@ -476,7 +476,7 @@ class _Search:
         found = self.mended(values, dict(zip(pairs, self.solve(members), strict=True)))
         return [[found[f, v] for v in range(len(values))] for f in range(self.parties.folds)]
 
-    def _path_of_squares(self, f: int, values: NDArray[Any]) -> list[Solved]:
+    def _path_of_squares(self, f: int, values: NDArray[np.float64]) -> list[Solved]:
         """One after the other, which asks nobody: by active sets, and what these do not certify as any other fit."""
         found = self._lasso(f, values) if self.by_active_sets else []
         for v, value in enumerate(values):
@@ -485,7 +485,7 @@ class _Search:
                 found[v : v + 1] = self.solve([Member(f, self.problem(f, value), *start)])
         return found
 
-    def _lasso(self, f: int, values: NDArray[Any]) -> list[Solved]:
+    def _lasso(self, f: int, values: NDArray[np.float64]) -> list[Solved]:
         """All values of squares with l1, from their sums alone."""
         own, view = self.quadratics[f], self.problem(f, HUGE)
         assert view.floor is not None
@@ -502,7 +502,7 @@ class _Search:
         """At a point near the answer; of squares at the answer itself, which is looked for near that point."""
         return (self.quadratics[f].place, near) if self.quadratics else (near,)
 
-    def mended(self, values: NDArray[Any], found: dict[Pair, Solved]) -> dict[Pair, Solved]:
+    def mended(self, values: NDArray[np.float64], found: dict[Pair, Solved]) -> dict[Pair, Solved]:
         """Those (loss, value) that were left uncertified once more, from the nearest certified value of the same loss.
 
         A start from another loss can be far off where a fold's rows are almost separable; one from the next value is
@@ -519,14 +519,14 @@ class _Search:
                 break
         return found
 
-    def held_out(self, folded: list[list[Solved]]) -> NDArray[Any]:
+    def held_out(self, folded: list[list[Solved]]) -> Reals:
         """(folds, values, 2, parts)."""
         found = self.parties.held_out([(k, one.point.x) for k, own in enumerate(folded) for one in own])
         self._count("losses of held-out rows")
         sums = np.asarray(found[HELD_OUT])
         return sums.reshape(len(folded), -1, *sums.shape[1:])
 
-    def curve(self, values: NDArray[Any], fits: list[list[Solved]], rule: Rule, said: str) -> Curve:
+    def curve(self, values: NDArray[np.float64], fits: list[list[Solved]], rule: Rule, said: str) -> Curve:
         """What held-out rows say of all fits, those of all rows last; said: what should be said in any case."""
         recipe, (*folded, path) = self.recipe, fits
         measured = measure_folds(recipe, self.known[-1], self.held_out(folded))

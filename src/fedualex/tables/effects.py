@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ..arrays import Reals, Values
 from ..display import apart
 from ..inference.coefficients import Point, Proved, bound_coefficients
 from ..inference.newton import LEAST_EVENTS, Estimate, Outcome, estimate
@@ -28,12 +28,13 @@ from ..problems import RobustRecipe
 from ..problems.families import Family
 from ..runs.settings import ConfigurationError
 from ..runtime.status import status_of
+from ..storage import Json
 from ..summaries import Known
 from .goals import GOALS, HAZARD, MEAN, PAIRS, SHARED, WORST_HAZARD
 from .kept_model import RUN, Answer
 from .recipe import TableRecipe
 
-Ask = Callable[[Known], Mapping[str, NDArray[Any]]]
+Ask = Callable[[Known], Mapping[str, Reals]]
 """What is asked of `Party.effects`, to the sums of all parties: one exchange."""
 INTERCEPT = "(intercept)"
 MOST = 1500
@@ -68,12 +69,12 @@ class Wanted:
 def find_effects(
     recipe: TableRecipe,
     known: Sequence[Known],
-    x: Mapping[str, Any],
-    y: NDArray[Any],
+    x: Mapping[str, Reals],
+    y: Values,
     ask: Ask,
     wanted: Wanted,
     gap: float | None,
-) -> dict[str, Any]:
+) -> Json:
     """What a model keeps: the table, its exchanges, and the table by other errors; or why there is none.
 
     With what is proved of the penalized coefficients, where anything is. x, y: the certified solution, from which the
@@ -87,7 +88,7 @@ def find_effects(
         too_few = f"there are {rows:.0f} rows for {parameters} parameters, and {LEAST_EVENTS:g} for each are needed"
         return {"refused": too_few}
     layout, asking = Layout(recipe, known, x, wanted.own_intercepts), Remembering(ask)
-    proved, told = None, dict[str, Any]()
+    proved, told = None, Json()
     if structure is MEAN and len(layout.features) <= MOST and not recipe.unpenalized:
         common = Layout(recipe, known, x, own_intercepts=False) if wanted.own_intercepts else layout
         proved = common.prove(y, asking, np.inf if gap is None else gap)
@@ -104,9 +105,9 @@ class Remembering:
     """Asks only what was not asked before: what is proved begins where the search does."""
 
     def __init__(self, ask: Ask):
-        self.ask, self.answers = ask, dict[bytes, Mapping[str, NDArray[Any]]]()
+        self.ask, self.answers = ask, dict[bytes, Mapping[str, Reals]]()
 
-    def __call__(self, asked: Known) -> Mapping[str, NDArray[Any]]:
+    def __call__(self, asked: Known) -> Mapping[str, Reals]:
         key = b"".join(name.encode() + np.asarray(value).tobytes() for name, value in sorted(asked.items()))
         if key not in self.answers:
             self.answers[key] = self.ask(asked)
@@ -121,7 +122,7 @@ class Reported(NamedTuple):
     """What is reported: a sum of parameters, of one score. of: what each counts with."""
 
     name: str
-    of: NDArray[Any]
+    of: Reals
     reference: str = ""
     shown_per: float = 1.0
 
@@ -129,7 +130,7 @@ class Reported(NamedTuple):
 class Layout:
     """Which parameter is which coefficient, and how each is reported. of_ordinary: of OF_ORDINARY, or empty."""
 
-    def __init__(self, recipe: TableRecipe, known: Sequence[Known], x: Mapping[str, Any], own_intercepts: bool):
+    def __init__(self, recipe: TableRecipe, known: Sequence[Known], x: Mapping[str, Reals], own_intercepts: bool):
         self.of_ordinary = OF_ORDINARY.get(GOALS[recipe.goal].structure.recipe, "")
         ordinary = recipe.ordinary if self.of_ordinary else None
         recipe = ordinary or recipe
@@ -150,7 +151,7 @@ class Layout:
         rest = encoder.features[len(encoder.numbers) + len(levels) :]
         self.features = [*([] if self.own else [INTERCEPT]), *encoder.numbers, *levels, *rest]
         self.start, self.scores = whole.ravel(), whole.shape[1]
-        self.reported = self._reported()
+        self.reported = self._convert_units()
         self.units = self._in_units(np.stack([row.of for row in self.reported]))
         self.shown_per = np.repeat([row.shown_per for row in self.reported], self.scores)
         self.offset = self._offset()
@@ -162,7 +163,7 @@ class Layout:
             return self.of_ordinary or UNPENALIZED
         return "Estimates and intervals are of the optimum without penalty, as the model is."
 
-    def estimate(self, y: NDArray[Any], ask: Ask, **options: Any) -> Estimate:
+    def estimate(self, y: Values, ask: Ask, **options: Any) -> Estimate:
         """The optimum without penalty, from the solution on. options: as for `inference.newton.estimate`."""
         return estimate(
             lambda beta, meat: ask(self.question(y, beta, meat)),
@@ -174,7 +175,7 @@ class Layout:
             **options,
         )
 
-    def prove(self, y: NDArray[Any], ask: Ask, gap: float) -> Proved | None:
+    def prove(self, y: Values, ask: Ask, gap: float) -> Proved | None:
         """What is proved of the model's own coefficients, as they are reported; None of several scores.
 
         Nothing is where an l1 is of the norms of curves.
@@ -189,8 +190,8 @@ class Layout:
         constant = largest_constant(sums["constant"]) if self.family.self_concordant else np.inf
         at = Point(
             weights=self.start,
-            slope=sums["slope"] / rows,
-            second=from_triangle(sums["second"]) / rows,
+            slope=np.divide(sums["slope"], rows),
+            second=np.divide(from_triangle(sums["second"]), rows),
             rounding=(sums["rounding"] + SUMMED) / rows,
             gap=gap,
             squares=np.append(1.0, self.encoder.squares),
@@ -200,16 +201,16 @@ class Layout:
         free = np.arange(self.start.size) > 0
         return bound_coefficients(at, *(np.where(free, penalty, 0.0) for penalty in penalties))
 
-    def question(self, y: NDArray[Any], beta: NDArray[Any], meat: bool) -> Known:
+    def question(self, y: Values, beta: Reals, meat: bool) -> Known:
         """What parties are asked for their sums at these parameters; without y of the ordinary model."""
         asked = {"own_intercept": np.asarray(int(self.own)), "beta": beta, "meat": np.asarray(int(meat))}
         return asked if self.of_ordinary else {"y": np.asarray(y, float), **asked}
 
-    def penalized(self) -> NDArray[Any]:
+    def penalized(self) -> Reals:
         """The model's own parameters as they are reported."""
         return np.asarray(self.units @ self.start + (0.0 if self.offset is None else self.offset))
 
-    def tell_proved(self, proved: Proved) -> dict[str, Any]:
+    def tell_proved(self, proved: Proved) -> Json:
         """What is proved, by the names that features have in a model, as JSON has it; proved: with the intercept."""
         names, scales = [INTERCEPT, *self.encoder.features], self.encoder.scales
         per = np.divide(1.0, scales, out=np.zeros_like(scales), where=scales > 0)
@@ -232,9 +233,10 @@ class Layout:
         """One for each score."""
         return [f"{name}, {label}" for name in names for label in self.labels[1:]] if self.labels else list(names)
 
-    def _reported(self) -> list["Reported"]:
+    def _convert_units(self) -> list["Reported"]:
         """What is reported: of a number per unit, of a category against the reference, of a curve at its knots."""
-        encoder, first = self.encoder, 0 if self.own else 1
+        encoder = self.encoder
+        first = 0 if self.own else 1
         rows = [] if self.own else [Reported(INTERCEPT, np.append(1.0, encoder.origin))]
         scales, mean = encoder.scales, np.zeros(len(encoder.features))
         if encoder.standardizer is not None:
@@ -258,16 +260,16 @@ class Layout:
         rows = self._of_curve(name, knots)
         return [Reported(f"{name}={words[k]}", rows[k], words[middle]) for k in range(len(knots)) if k != middle]
 
-    def _of_curve(self, name: str, values: NDArray[Any]) -> NDArray[Any]:
+    def _of_curve(self, name: str, values: Values) -> Reals:
         rows = self.encoder.curve_at(name, values)
         return rows if self.own else np.concatenate([np.zeros((len(rows), 1)), rows], axis=1)
 
-    def _in_units(self, rows: NDArray[Any]) -> NDArray[Any]:
+    def _in_units(self, rows: Reals) -> Reals:
         """From parameters to what is reported, in units of the target."""
         scale = float(self.recipe.answers(self.known).scale)
         return np.asarray(scale * np.kron(rows, np.eye(self.scores)))
 
-    def _offset(self) -> NDArray[Any] | None:
+    def _offset(self) -> Reals | None:
         """What is added to the intercept of a target that was standardized."""
         if self.own or not self.recipe.reading.standardized:
             return None
@@ -275,7 +277,7 @@ class Layout:
         offset[0] = float(self.recipe.answers(self.known).center)
         return offset
 
-    def tables(self, found: Estimate, conditional: bool, confidence: float, proved: Proved | None) -> dict[str, Any]:
+    def tables(self, found: Estimate, conditional: bool, confidence: float, proved: Proved | None) -> Json:
         """The table with its main errors, and with others. proved: of the model, with the intercept."""
         likelihood = self.family is None or self.family.likelihood
         kinds = ["sandwich"] if conditional or not likelihood else ["model-based", "sandwich"]
@@ -309,7 +311,7 @@ class Layout:
         about = {"own_intercepts": own, "curves": self._curves(found, first, confidence)}
         return {**made[first], **about, "others": {kind: made[kind] for kind in others}}
 
-    def _curves(self, found: Estimate, kind: str, confidence: float) -> dict[str, Any]:
+    def _curves(self, found: Estimate, kind: str, confidence: float) -> Json:
         """Of one score: each curve with its band, against its middle knot, and whether it bends at all."""
         told = {}
         for name in self.encoder.curves if self.scores == 1 else ():
@@ -331,7 +333,7 @@ class Layout:
         return told
 
 
-def effect_columns(kept: Mapping[str, Any]) -> dict[str, list[Any]]:
+def effect_columns(kept: Json) -> dict[str, list[Any]]:
     """As a file has it, one row for each effect."""
     return {name: [row[name] for row in kept["rows"]] for name in Effect._fields}
 
@@ -343,7 +345,7 @@ def find_unpenalized(
     recipe: TableRecipe,
     known: Sequence[Known],
     ask: Ask,
-    configuration: Mapping[str, Any],
+    configuration: Json,
     tol: float | None,
     rounds: int,
 ) -> Answer:
@@ -396,7 +398,7 @@ class Recheck(NamedTuple):
     moved: float
 
 
-def recheck_unpenalized(recipe: TableRecipe, known: Sequence[Known], ask: Ask, x: Mapping[str, Any]) -> Recheck:
+def recheck_unpenalized(recipe: TableRecipe, known: Sequence[Known], ask: Ask, x: Mapping[str, Reals]) -> Recheck:
     """The gap at x once more; infinite where there is no optimum."""
     layout = Layout(recipe, known, x, own_intercepts=False)
     found = layout.estimate(np.zeros(0), ask, drop=True, least_events=0)

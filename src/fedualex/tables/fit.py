@@ -1,7 +1,7 @@
 """From a table to a model: a consortium whose parties are in this process, a certified run, and the model to keep."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..arrays import Values
 from ..data import Encoder, Table, iid
 from ..data.columns import refuse_twins
 from ..data.files import read_table
@@ -24,7 +25,7 @@ from ..runs.solving import CONTENT, describe_difference, describe_method, descri
 from ..runtime import Stop, solve
 from ..runtime.options import SolveOptions
 from ..runtime.prepare import check_simulation, choose_method
-from ..storage import write_json
+from ..storage import Json, write_json
 from ..summaries import Known, merged
 from ..validation import encode_labels, hint, missing, row_weights, rows_of, short
 from .baselines import baseline_of, keep_baselines
@@ -117,21 +118,21 @@ class Parties:
     names: tuple[str, ...]
     members: tuple[Party, ...]
     held_out: Table | None
-    owners: NDArray[Any]
+    owners: Values
 
-    def column(self, name: str) -> NDArray[Any]:
+    def column(self, name: str) -> Values:
         """A column of all rows to train on."""
         return np.concatenate([own.trained[name] for own in self.members])
 
 
-def stored_parties(settings: Mapping[str, Any], folder: Path) -> tuple["Parties", str]:
+def stored_parties(settings: Json, folder: Path) -> tuple["Parties", str]:
     """The parties of a fit once more, from the settings that it keeps, and the checksum of their table now."""
     recipe, source = read_recipe(settings), Source(*(settings[key] for key in (*TABLE_KEYS, "holdout")))
     table = read_table(source.table, folder)
     return source.split(table, recipe), table.checksum
 
 
-def stored_problem(settings: Mapping[str, Any], folder: Path) -> Problem:
+def stored_problem(settings: Json, folder: Path) -> Problem:
     """The problem of a fit once more, from the settings that its run folder keeps."""
     parties, _ = stored_parties(settings, folder)
     return pooled_problem(parties.members, agree(parties.members))
@@ -229,7 +230,7 @@ class PlannedFit:
         ]
 
 
-def plan_fit(settings: Mapping[str, Any], folder: Path) -> PlannedFit:
+def plan_fit(settings: Json, folder: Path) -> PlannedFit:
     """The fit that the settings of [fit] describe; relative paths start from the folder."""
     if not isinstance(name := settings.get("table"), str):
         raise ConfigurationError("[fit] needs table, the name of a file")
@@ -269,7 +270,7 @@ def _clients(given: Any) -> str | int:
     return int(given) if isinstance(given, int) or str(given).isdigit() else str(given)
 
 
-def _check_columns(table: Table, target: str | list[str], beside: Mapping[str, Any], ignore: object) -> None:
+def _check_columns(table: Table, target: str | list[str], beside: Json, ignore: object) -> None:
     """Refuse columns that the table does not have, and targets that are also something else."""
     for name in names_of(target):
         if name not in table:
@@ -329,7 +330,7 @@ def _client_notes(recipe: TableRecipe, parties: Parties) -> list[str]:
     return [*notes, *([f"clients with one class: {_some(uniform)}"] if uniform else [])]
 
 
-def _is_constant(column: NDArray[Any]) -> bool:
+def _is_constant(column: Values) -> bool:
     """Whether all values that are there are the same."""
     return len(np.unique(column[~missing(column)])) <= 1
 
@@ -362,7 +363,7 @@ def fit_into(path: Path, planned: PlannedFit, announce: Announce = lambda text: 
     recipe, parties = planned.recipe, planned.parties
     penalty, wanted = told_penalty(recipe, planned.known, path / PENALTY), planned.wanted
 
-    def measure(model: Model) -> Mapping[str, Any] | None:
+    def measure(model: Model) -> Json | None:
         if parties.held_out is None:
             return None
         found = measured(model, parties.held_out, parties.owners, recipe.limits_classes, wanted.confidence)
@@ -392,18 +393,19 @@ def fit_into(path: Path, planned: PlannedFit, announce: Announce = lambda text: 
     return model
 
 
-def _fit_ordinary(planned: PlannedFit, penalty: Mapping[str, Any]) -> Ordinary | None:
+def _fit_ordinary(planned: PlannedFit, penalty: Json) -> Ordinary | None:
     """The ordinary model of the same rows, by sums as between sites."""
     return fit_ordinary(planned.recipe, planned.known, penalty, planned.ask_effects)
 
 
-def _fit_ordinary_hazards(planned: PlannedFit, penalty: Mapping[str, Any]) -> Ordinary | None:
+def _fit_ordinary_hazards(planned: PlannedFit, penalty: Json) -> Ordinary | None:
     """The same of times, whose losses are sums over rows at risk together: by a run of their own problem."""
     plain, recipe = planned.recipe.ordinary, planned.recipe
     options = penalties_of(recipe, planned.known)
     if plain is None or not sum(options.values()) > 0:
         return None
-    plain, dropped = replace(plain, options=options), [] if recipe.groups is None else [recipe.groups]
+    plain = replace(plain, options=options)
+    dropped = [] if recipe.groups is None else [recipe.groups]
     own = [Party(plain, one.client, one.trained.without(*dropped), one.name) for one in planned.parties.members]
     known = agree(own)
     run = solve(pooled_problem(own, known), tol=ORDINARY_TOL, rounds=100)
@@ -417,7 +419,7 @@ def _answer_of_run(path: Path, planned: PlannedFit) -> Answer:
         if run.stop is Stop.INTERRUPTED:
             raise KeyboardInterrupt
     stored = load(path / RUN)
-    status: Mapping[str, Any] = stored.status or {}
+    status: Json = stored.status or {}
     if status["stop"] == Stop.INFEASIBLE.name:
         raise ConfigurationError(f"there is no model: {status['stop_meaning']}")
     return read_answer(stored)

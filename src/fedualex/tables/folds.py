@@ -12,11 +12,13 @@ from numpy.typing import NDArray
 
 from ..algorithms.base import Survey
 from ..algorithms.newton import entries_of
+from ..arrays import Reals, Values
 from ..certificates.surveys import Surveyed
 from ..problems import AbstractRecipe
 from ..problems.curvature import ScoreSurveyor, Surveyor, score_sum_of, surveyor_of
 from ..problems.rows import Rows
 from ..problems.scores import ScoreRows, ScoreSum
+from ..storage import Json
 from ..summaries import Known, Summary
 from ..tree import Saddle
 
@@ -32,25 +34,25 @@ def fold_of(keys: object, salt: str, folds: int = 5, seed: int = 0) -> NDArray[n
     keys: an id for each row, or how many rows there are, whose keys are then their positions. salt: the site's name.
     """
     values = np.arange(keys) if isinstance(keys, int | np.integer) else np.asarray(keys)
-    start = _mixed(_hashed(np.asarray([salt]))[0] ^ _mixed(np.uint64(seed)))
-    return (_mixed(_hashed(values) ^ start) % np.uint64(folds)).astype(np.int64)
+    start = _mix(_hash(np.asarray([salt]))[0] ^ _mix(np.uint64(seed)))
+    return (_mix(_hash(values) ^ start) % np.uint64(folds)).astype(np.int64)
 
 
-def _hashed(values: NDArray[Any]) -> NDArray[np.uint64]:
+def _hash(values: Values) -> NDArray[np.uint64]:
     """64 bits of each value; of text character by character, however wide the column is."""
     if values.dtype.kind in "biu":
-        return _mixed(values.astype(np.int64).view(np.uint64))
+        return _mix(values.astype(np.int64).view(np.uint64))
     if values.dtype.kind == "f":
-        return _mixed((values.astype(np.float64) + 0.0).view(np.uint64))
+        return _mix((values.astype(np.float64) + 0.0).view(np.uint64))
     text = np.asarray(values, str)
     letters = text.reshape(-1, 1).view(np.uint32).reshape(len(text), -1).astype(np.uint64)
     found = np.zeros(len(text), np.uint64)
     for letter in letters.T:  # padding is 0, which changes nothing
-        found = np.where(letter > 0, _mixed(found ^ letter), found)
+        found = np.where(letter > 0, _mix(found ^ letter), found)
     return found
 
 
-def _mixed(number: Any) -> Any:
+def _mix(number: Any) -> Any:
     """One step of splitmix64."""
     with np.errstate(over="ignore"):
         z = number + _GOLDEN
@@ -76,7 +78,7 @@ def _prefix(fold: int) -> str:
 def joined_folds(parts: Sequence[Summary]) -> Summary:
     """The summaries of one party, one for each fold, as one."""
 
-    def join(kind: str) -> dict[str, Any]:
+    def join(kind: str) -> Json:
         return {_prefix(k) + name: value for k, part in enumerate(parts) for name, value in getattr(part, kind).items()}
 
     return Summary(**{kind: join(kind) for kind in ("sums", "largest", "labels", "each")})
@@ -90,7 +92,7 @@ def joined_known(known: Sequence[Sequence[Known]]) -> list[Known]:
     ]
 
 
-def known_by_fold(known: Known, count: int) -> list[dict[str, NDArray[Any]]]:
+def known_by_fold(known: Known, count: int) -> list[dict[str, Reals]]:
     """What a merged one says of each of so many folds."""
     return [
         {name.removeprefix(_prefix(k)): value for name, value in known.items() if name.startswith(_prefix(k))}
@@ -125,7 +127,7 @@ class FoldedRows:
         self,
         recipe: AbstractRecipe,
         rows: Rows,
-        fold: NDArray[Any],
+        fold: Reals,
         folds: int,
         client: int,
         name: str = "",
@@ -163,7 +165,7 @@ class FoldedRows:
         total = np.round(np.stack([known[OF_PARTS] for known in first]))
         return _fewest(own), _fewest(total)
 
-    def _rows_without(self, k: int) -> NDArray[Any]:
+    def _rows_without(self, k: int) -> Reals:
         return self.parts[:, self.fold != k].sum(axis=1).astype(float)
 
     def settle(self, known: Sequence[Sequence[Known]]) -> None:
@@ -198,7 +200,7 @@ class FoldedRows:
 
     def held_out(self, requests: Sequence[tuple[int, Any]]) -> Summary:
         """What the goal's measure needs of the rows of fold k, at each (k, x): one row of sums for each request."""
-        parts = list[NDArray[Any]]()
+        parts = list[Reals]()
         for k, several in groupby(requests, key=lambda request: request[0]):
             points = [x for _, x in several]
             parts.append(self.recipe.held_out_of(self.rows, self.fold == k, self._known[k], self.client, points))
@@ -206,7 +208,7 @@ class FoldedRows:
 
     def _part(self, f: int, point: Any, curvature: bool, start: Any) -> Surveyed:
         weight, surveyor = self._surveyor(f)
-        return _scaled(surveyor.survey(point, curvature=curvature, start=start), weight)
+        return _weigh(surveyor.survey(point, curvature=curvature, start=start), weight)
 
     def _survey_together(self, places: Sequence[tuple[int, Any, bool, Any]]) -> dict[int, Surveyed]:
         """Of several losses at one point: each fold is surveyed once, and added to all losses that have it."""
@@ -223,7 +225,7 @@ class FoldedRows:
             for i, f in zip(several, losses, strict=True):
                 parts = [own for k, own in enumerate(of_fold) if k != f]
                 total: Surveyed = jax.tree.map(lambda *leaves: sum(leaves), *parts)
-                found[i] = _scaled(total, self._surveyor(f)[0] * (self._share_of(f) or 0.0))
+                found[i] = _weigh(total, self._surveyor(f)[0] * (self._share_of(f) or 0.0))
         return found
 
     @cached_property
@@ -238,10 +240,10 @@ class FoldedRows:
     def _share_of(self, f: int) -> float | None:
         """How much more every row counts in loss number f than in that of all rows; None if rows differ in that."""
         if f not in self._shares:
-            self._shares[f] = 1.0 if f == self.folds else self._compared_share(f)
+            self._shares[f] = 1.0 if f == self.folds else self._compare_share(f)
         return self._shares[f]
 
-    def _compared_share(self, f: int) -> float | None:
+    def _compare_share(self, f: int) -> float | None:
         there, whole = self._surveyor(f)[1], self._surveyor(self.folds)[1]
         if not isinstance(there, ScoreSurveyor) or not isinstance(whole, ScoreSurveyor):
             return None
@@ -259,7 +261,7 @@ class FoldedRows:
         if f not in self._surveyors:
             known = self._known[f]
             weight = float(self.recipe.client_weights(known)[self.client])
-            self._surveyors[f] = weight, self._shared_surveyor(f) or self._own_surveyor(f)
+            self._surveyors[f] = weight, self._share_surveyor(f) or self._own_surveyor(f)
         return self._surveyors[f]
 
     def _own_surveyor(self, f: int) -> Surveyor:
@@ -271,7 +273,7 @@ class FoldedRows:
             return ScoreSurveyor(view, [(1.0, own)])
         return surveyor_of(self.recipe.problem(known, [examples]))
 
-    def _shared_surveyor(self, f: int) -> Surveyor | None:
+    def _share_surveyor(self, f: int) -> Surveyor | None:
         """That looks at the rows of the loss that has all of them: one copy serves. None where examples are others."""
         kept = np.flatnonzero(self.fold != f)
         if f == self.folds or not kept.size or not self.recipe.keeps_rows or not isinstance(self.rows.X, np.ndarray):
@@ -285,7 +287,7 @@ class FoldedRows:
         return ScoreSurveyor(view, [(1.0, own._replace(rows=own.rows._replace(rows=_SomeRows(matrix, kept))))])
 
     @cached_property
-    def _matrix(self) -> NDArray[Any] | None:
+    def _matrix(self) -> Reals | None:
         """All rows as losses of scores have them."""
         whole = self._surveyor(self.folds)[1]
         return whole.parts[0][1].rows.rows if isinstance(whole, ScoreSurveyor) else None
@@ -304,12 +306,12 @@ class FoldedRows:
         return self.rows._replace(weight=np.zeros(len(kept)))
 
 
-def _fewest(without: NDArray[Any]) -> float:
+def _fewest(without: Reals) -> float:
     """The least number > 0 of rows of a part that are in a fold or not in it. without: by fold, and last all rows."""
     return least_of_some(np.concatenate([without, without[-1] - without[:-1]]))
 
 
-def least_of_some(counts: NDArray[Any]) -> float:
+def least_of_some(counts: Reals) -> float:
     """The least of the counts that are not 0, which under masks are near whole numbers; infinite if all are 0."""
     some = np.round(np.asarray(counts, float))
     return float(np.min(some[some > 0], initial=np.inf))
@@ -318,10 +320,10 @@ def least_of_some(counts: NDArray[Any]) -> float:
 class _SomeRows:
     """Some rows of a matrix, copied block by block when they are looked at."""
 
-    def __init__(self, rows: NDArray[Any], kept: NDArray[np.int64]):
+    def __init__(self, rows: Reals, kept: NDArray[np.int64]):
         self.rows, self.kept = rows, kept
 
-    def __getitem__(self, part: slice) -> NDArray[Any]:
+    def __getitem__(self, part: slice) -> Values:
         return np.asarray(self.rows[self.kept[part]])
 
 
@@ -331,7 +333,7 @@ def _some_losses(every: ScoreSum, kept: NDArray[np.int64]) -> ScoreSum:
     return every._replace(rows=rows, target=every.target[kept], fixed=every.fixed[kept])
 
 
-def _scaled(found: Surveyed, weight: float) -> Surveyed:
+def _weigh(found: Surveyed, weight: float) -> Surveyed:
     """Weighed, with second derivatives as triangles."""
     if found.curvature is not None:
         found = found._replace(curvature=found.curvature.triangles())
@@ -349,8 +351,8 @@ def added_surveys(parts: Iterable[list[list[Surveyed]]]) -> list[list[Surveyed]]
     total: Any = None
     for part in parts:
         total = part if total is None else jax.tree.map(np.add, total, part)
-    return [[_squared(found) for found in answers] for answers in total]
+    return [[_square(found) for found in answers] for answers in total]
 
 
-def _squared(found: Surveyed) -> Surveyed:
+def _square(found: Surveyed) -> Surveyed:
     return found if found.curvature is None else found._replace(curvature=found.curvature.squares())

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..algorithms import Method
+from ..arrays import Reals, Values
 from ..data import Coding
 from ..data.columns import CellError, code_of
 from ..data.encoder import MEAN as FILLED, MISSING
@@ -26,6 +27,7 @@ from ..problems.agnostic import ROWS as ROWS_PRIOR
 from ..problems.families import FAMILIES, Family, family_of
 from ..problems.readings import Reading
 from ..runs.settings import ConfigurationError, check_keys
+from ..storage import Json
 from ..summaries import Known
 from ..validation import classes, hint, missing, short
 
@@ -72,7 +74,7 @@ class Structure:
     recipe: type[AbstractRecipe]
     family: str = ""
     fixed: Mapping[str, Any] = field(default_factory=dict)
-    options: Mapping[str, Any] = field(default_factory=lambda: PENALTY)
+    options: Json = field(default_factory=lambda: PENALTY)
     penalties: tuple[str, ...] = ("l1",)
     tol: float = 1e-2
     two: bool = False
@@ -126,7 +128,7 @@ class Goal:
         """Whether the target is a count, which may be over an exposure."""
         return self.family in FAMILIES and FAMILIES[self.family]().counts
 
-    def make_recipe(self, arguments: Mapping[str, Any]) -> AbstractRecipe:
+    def make_recipe(self, arguments: Json) -> AbstractRecipe:
         """The recipe with those of the arguments that it takes."""
         kind = self.structure.recipe
         left = self.structure.classes_open and self.family == "logistic"
@@ -138,12 +140,12 @@ class Goal:
         """The losses of rows, for structures that leave that open. known: what the goal's recipe knows."""
         return family_of("family", self.family).settled(known)
 
-    def defaults(self, rows: int) -> dict[str, Any]:
+    def defaults(self, rows: int) -> Json:
         """What the options are for so many rows, if nothing is chosen."""
         options = self.structure.options.items()
         return {key: value.of(rows) if isinstance(value, OverRows) else value for key, value in options}
 
-    def with_numbers(self, options: Mapping[str, Any], rows: int) -> dict[str, Any]:
+    def with_numbers(self, options: Json, rows: int) -> Json:
         """Options with a number in place of AUTO, for what does not depend on it."""
         return {key: self.defaults(rows)[key] if value == AUTO else value for key, value in options.items()}
 
@@ -256,7 +258,7 @@ def check_labels(name: str, target: str, labels: NDArray[Any]) -> None:
     reading.check_labels(f"the target {target!r} of the goal {name}", labels)
 
 
-def check_target(name: str, target: str, labels: NDArray[Any]) -> None:
+def check_target(name: str, target: str, labels: Values) -> None:
     """Refuse such labels, and too few or too many classes among all of them."""
     check_labels(name, target, labels)
     if not GOALS[name].reading.labelled:
@@ -267,7 +269,7 @@ def check_target(name: str, target: str, labels: NDArray[Any]) -> None:
         raise ConfigurationError(f"the target {target!r} of the goal {name} must hold {need}, got {len(found)}")
 
 
-def penalties_to_choose(name: str, chosen: Mapping[str, Any]) -> tuple[str, ...]:
+def penalties_to_choose(name: str, chosen: Json) -> tuple[str, ...]:
     """The penalties that held-out rows are to choose: those that are AUTO, or else the goal's own that are not given.
 
     Of two the better one alone.
@@ -279,7 +281,7 @@ def penalties_to_choose(name: str, chosen: Mapping[str, Any]) -> tuple[str, ...]
     return tuple(key for key in own if key not in chosen)
 
 
-def complete_options(name: str, chosen: Mapping[str, Any], labels: NDArray[Any], rows: int) -> dict[str, Any]:
+def complete_options(name: str, chosen: Json, labels: Values, rows: int) -> Json:
     """All options of a goal for so many rows to train on, with their defaults; refused if it does not have one.
 
     A penalty that is to be chosen is AUTO, and no other penalty stands beside it unless it is given.
@@ -305,18 +307,18 @@ def complete_options(name: str, chosen: Mapping[str, Any], labels: NDArray[Any],
     return options
 
 
-def check_options(name: str, chosen: Mapping[str, Any]) -> None:
+def check_options(name: str, chosen: Json) -> None:
     """Refuse options that the goal does not have, and bad values, before there is data."""
     options = complete_options(name, chosen, np.array(["0", "1"]), rows=1)
     GOALS[name].make_recipe(arguments_of(GOALS[name].with_numbers(options, 1)))
 
 
-def is_unpenalized(options: Mapping[str, Any]) -> bool:
+def is_unpenalized(options: Json) -> bool:
     """Whether neither of two penalties is there."""
     return options.get("l1") == 0 and options.get("l2") == 0
 
 
-def arguments_of(options: Mapping[str, Any]) -> dict[str, Any]:
+def arguments_of(options: Json) -> Json:
     """The arguments of a goal's problem from all of its options."""
     found = {key: value for key, value in options.items() if value is not None}
     if LIMITED in found:
@@ -398,7 +400,7 @@ class FitSettings:
     """The largest share of the limited class on the wrong side, for neyman-pearson."""
     site_intercepts: bool | None = None
     """Of the table of effects. None: where it is said whose a row is."""
-    options: Mapping[str, Any] = field(default_factory=dict)
+    options: Json = field(default_factory=dict)
 
     @property
     def coding(self) -> Coding:
@@ -410,7 +412,7 @@ FIT_KEYS = (*(one.name for one in fields(FitSettings) if one.name != "options"),
 """The keys of [fit] that say what is wanted; which table it is stands beside them."""
 
 
-def read_fit(given: Mapping[str, Any], beside: Sequence[str]) -> FitSettings:
+def read_fit(given: Json, beside: Sequence[str]) -> FitSettings:
     """The settings of [fit]; None is the default. beside: keys that are allowed and are somebody else's."""
     check_keys("[fit]", given, (*FIT_KEYS, *TIMED, *beside))
     goal = given.get("goal")
@@ -432,7 +434,7 @@ def read_fit(given: Mapping[str, Any], beside: Sequence[str]) -> FitSettings:
     return found
 
 
-def _with_times(goal: str | None, given: Mapping[str, Any]) -> Mapping[str, Any]:
+def _with_times(goal: str | None, given: Json) -> Json:
     """With the columns of time and event as the target, where there are such."""
     told = [given.get(key) for key in TIMED]
     timed = goal is not None and GOALS[goal].reading.timed
@@ -470,7 +472,7 @@ def _pairs(given: object) -> tuple[tuple[str, str], ...]:
     return tuple((one, other) for one, other in found)
 
 
-def _check_coding(chosen: Mapping[str, Any]) -> None:
+def _check_coding(chosen: Json) -> None:
     for key, like in (("categories", "thal"), ("smooth", "age")):
         names = chosen.get(key, [])
         if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
@@ -509,13 +511,13 @@ HELD = 0.1
 than if its loss were lower by HELD log(1 / p). On six tables it served the worst group best (docs/fairness.md)."""
 
 
-def check_kl(goal: str, groups: str | None, options: Mapping[str, Any]) -> None:
+def check_kl(goal: str, groups: str | None, options: Json) -> None:
     """Refuse kl where clients are the groups: their weights are limited, so that sums hide them."""
     if "kl" in options and "kl" in GOALS[goal].structure.options and groups is None:
         raise ConfigurationError("kl is for groups in a column: the weights of clients are limited in another way")
 
 
-def with_held_weights(arguments: Mapping[str, Any]) -> dict[str, Any]:
+def with_held_weights(arguments: Json) -> Json:
     """The arguments of a goal that weighs groups in a column: without cvar and kl, HELD is kl."""
     kl = arguments.get("kl", HELD if arguments.get("cvar") is None else 0.0)
     rest = {name: value for name, value in arguments.items() if name != "kl"}
@@ -534,7 +536,7 @@ def weighs_clients(name: str, grouped: bool) -> bool:
     return GOALS[name].structure.grouped and not grouped
 
 
-def are_merged(rows: NDArray[Any], least: int) -> NDArray[np.bool_]:
+def are_merged(rows: Reals, least: int) -> NDArray[np.bool_]:
     """Which groups of so many rows are one group together: the smallest, until it and all others have `least` rows."""
     order = np.argsort(rows, kind="stable")
     sizes = np.round(rows[order])
@@ -546,7 +548,7 @@ def are_merged(rows: NDArray[Any], least: int) -> NDArray[np.bool_]:
     return merged
 
 
-def with_limited_weights(arguments: Mapping[str, Any], clients: int, merged: int = 0) -> dict[str, Any]:
+def with_limited_weights(arguments: Json, clients: int, merged: int = 0) -> Json:
     """The arguments of a goal that weighs clients: MOST_OF_ONE is the largest weight of one, and SPREAD is for all.
 
     merged: how many of the clients are one together.

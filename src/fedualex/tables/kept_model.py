@@ -4,11 +4,10 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ..arrays import Reals, Values
 from ..data import Standardizer
 from ..data.sources import TableRows
 from ..models import Answers, Model, save
@@ -19,6 +18,7 @@ from ..problems.readings import Reading
 from ..runs import folder
 from ..runs.folder import StoredRun, provenance
 from ..runs.settings import Configuration, folder_names, recipe_of
+from ..storage import Json
 from ..summaries import Known
 from ..validation import classes
 from .goals import words_of_weights
@@ -29,11 +29,11 @@ RUN = "run"
 """Within a fit's folder, beside MODEL, which can be taken away: the run that `verify` and `report` read."""
 LEAVES = {"weights": "x['weights']", "bias": "x['bias']"}
 """As a run folder names the arrays of a linear model."""
-Measure = Callable[[Model], Mapping[str, Any] | None]
+Measure = Callable[[Model], Json | None]
 """How a model fares on rows that were held out, as JSON has it; None where there are none."""
 
 
-Calibrate = Callable[[Model], tuple[Model, Mapping[str, Any]]]
+Calibrate = Callable[[Model], tuple[Model, Json]]
 """A model with another threshold, and what is promised of it, as JSON has it."""
 
 
@@ -44,10 +44,10 @@ class Answer:
     configuration: as a run folder keeps it. said: what a person should know, in sentences.
     """
 
-    x: Mapping[str, Any]
-    y: NDArray[Any]
-    certificate: Mapping[str, Any]
-    configuration: Mapping[str, Any]
+    x: Mapping[str, Reals]
+    y: Values
+    certificate: Json
+    configuration: Json
     said: Sequence[str] = ()
 
 
@@ -64,8 +64,8 @@ class Findings:
     measure: how a model fares on held-out rows. calibrate: what bounds its rate of errors; None if nothing does.
     """
 
-    penalty: Mapping[str, Any]
-    effects: Mapping[str, Any]
+    penalty: Json
+    effects: Json
     measure: Measure
     calibrate: Calibrate | None = None
 
@@ -87,7 +87,7 @@ def make_model(
 
 
 def describe_training(
-    model: Model, configuration: Mapping[str, Any], rows: Mapping[str, int], measure: Measure, **more: object
+    model: Model, configuration: Json, rows: Mapping[str, int], measure: Measure, **more: object
 ) -> Model:
     """The model with where it came from. rows: how many each client trained on; more: what else to keep."""
     about = {
@@ -101,20 +101,20 @@ def describe_training(
     return replace(model, training=about)
 
 
-def certificate_of(stored: StoredRun) -> dict[str, Any]:
+def certificate_of(stored: StoredRun) -> Json:
     """What a model keeps of the status of the run that found it."""
-    status: Mapping[str, Any] = stored.status or {}
+    status: Json = stored.status or {}
     kept = {key: status[key] for key in ("gap", "status", "meaning", "exchanges", "violation")}
     return {**kept, "tol": stored.manifest["configuration"]["run"]["tol"]}
 
 
-def solution(stored: StoredRun) -> dict[str, Any]:
+def solution(stored: StoredRun) -> Json:
     """The weights of a run's answer, and its bias where it has one."""
     z, _ = stored.points((stored.status or {})["output"])
     return {name: z[leaf] for name, leaf in LEAVES.items() if leaf in z}
 
 
-def weights_of(stored: StoredRun) -> NDArray[Any]:
+def weights_of(stored: StoredRun) -> Reals:
     """The y of a run's answer, by which it weighs losses; empty where there is none."""
     z, _ = stored.points((stored.status or {})["output"])
     return np.concatenate([np.zeros(0), *(np.ravel(value) for leaf, value in z.items() if leaf.startswith("y"))])
@@ -132,7 +132,7 @@ def keep_model(path: Path, stored: StoredRun, rows: TableRows, **more: object) -
     answers = _answers(recipe.reading, rows)
     model = Model(rows.encoder, x["weights"], recipe.bias(known, x), answers, rows.target, certificate_of(stored))
 
-    def measure(model: Model) -> Mapping[str, Any] | None:
+    def measure(model: Model) -> Json | None:
         by_class = problem.get("groups") == "classes"
         return None if rows.held_out is None else measured(model, rows.held_out, rows.owners[1], by_class).plain()
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..arrays import Reals, Values
 from ..data import Table
 from ..data.columns import CellError, column_of_kind, complete_rows, plain_column, refuse_twins
 from ..data.encoder import DROP
@@ -28,6 +29,7 @@ from ..inference.sums import Sums, add_up
 from ..models import Model
 from ..problems.families import Logistic, Poisson
 from ..problems.readings import NEUTRAL, OF, SMALLER_IS_BETTER, MeanReading, Measured
+from ..storage import Json
 from ..validation import hint, missing
 from .goals import LIMITED, TIMED, check_time
 
@@ -53,7 +55,7 @@ def sum_measures(model: Model, table: Table | None) -> Sums:
     return found | {"rows": np.asarray(float(len(truth)))}
 
 
-def sum_calibration(model: Model, table: Table | None, beta: NDArray[Any], meat: bool) -> Sums:
+def sum_calibration(model: Model, table: Table | None, beta: Reals, meat: bool) -> Sums:
     """What a party's rows add to the calibration of all, at (intercept, slope)."""
     truth, scores = _truth_and_scores(model, table)
     if predicts_counts(model):
@@ -78,7 +80,7 @@ def has_calibration(model: Model) -> bool:
     return predicts_risk(model) or predicts_counts(model)
 
 
-def _truth_and_scores(model: Model, table: Table | None) -> tuple[NDArray[Any], NDArray[Any]]:
+def _truth_and_scores(model: Model, table: Table | None) -> tuple[NDArray[Any], Reals]:
     if table is not None:
         return table.pick(model.target), model.decision_function(table)
     shape = np.shape(model.weights)[1:]
@@ -88,7 +90,7 @@ def _truth_and_scores(model: Model, table: Table | None) -> tuple[NDArray[Any], 
     return truth, np.zeros((0, *shape))
 
 
-def _sum_classes(model: Model, truth: NDArray[Any], scores: NDArray[Any]) -> Sums:
+def _sum_classes(model: Model, truth: NDArray[Any], scores: Reals) -> Sums:
     reading, answers = model.answers.reading, model.answers.of(scores)
     member = truth == model.classes[:, None]
     known = member.any(axis=0)
@@ -106,7 +108,7 @@ def _sum_classes(model: Model, truth: NDArray[Any], scores: NDArray[Any]) -> Sum
     return sums | summarize_risks(reading.probabilities(scores[known])[:, 1], member[1][known])
 
 
-def _sum_numbers(model: Model, truth: NDArray[Any], scores: NDArray[Any]) -> Sums:
+def _sum_numbers(model: Model, truth: NDArray[Any], scores: Reals) -> Sums:
     answers, given = model.answers, np.asarray(truth, float)
     sums = summarize_numbers(given, np.asarray(answers.of(scores), float), float(answers.center), float(answers.scale))
     if not isinstance(answers.reading, MeanReading):
@@ -190,7 +192,7 @@ class Measures:
         found = self.values
         return {"client": list(found), **{name: [own.get(name) for own in found.values()] for name in found[ALL]}}
 
-    def plain(self) -> dict[str, Any]:
+    def plain(self) -> Json:
         """As JSON has it: values, intervals, and where there are probabilities calibration and curves."""
         whole, each = self._read(self.sums), {name: self._read(own) for name, own in self.clients.items()}
         found = {
@@ -213,7 +215,7 @@ class Measures:
     def _read(self, sums: Sums) -> Intervals:
         return read_measures(self.model, sums, self.by_class, self.confidence)
 
-    def _curves(self, sums: Sums, least: int = 1) -> dict[str, Any]:
+    def _curves(self, sums: Sums, least: int = 1) -> Json:
         return {
             "bins": list(map(list, calibration_curve(sums, self.confidence, least))),
             "roc": list(map(list, roc_points(sums))),
@@ -233,33 +235,33 @@ def _ends(found: Intervals) -> dict[str, list[float]]:
 # All parties together.
 
 
-Ask = Callable[[NDArray[Any], bool], Mapping[str, NDArray[Any]]]
+Ask = Callable[[Reals, bool], Mapping[str, Reals]]
 
 
 def measured(
-    model: Model, table: Table, clients: NDArray[Any], by_class: bool = False, confidence: float = CONFIDENCE
+    model: Model, table: Table, clients: Values, by_class: bool = False, confidence: float = CONFIDENCE
 ) -> Measures:
     """Of rows in this process. clients: whose each row is."""
     parts = {str(name): table.take(clients == name) for name in np.unique(clients)}
     sums = {name: sum_measures(model, part) for name, part in parts.items()}
     calibration = calibrations(model, list(parts.values()), confidence)
     if calibration:
-        calibration |= {"clients": {name: _calibrated(model, [part], confidence) for name, part in parts.items()}}
+        calibration |= {"clients": {name: _calibrate(model, [part], confidence) for name, part in parts.items()}}
     return Measures(model, add_up(list(sums.values())), sums, calibration, by_class, confidence)
 
 
-def calibrations(model: Model, parts: Sequence[Table], confidence: float) -> dict[str, Any]:
+def calibrations(model: Model, parts: Sequence[Table], confidence: float) -> Json:
     """Of all parts together; nothing of a model without probabilities."""
-    return {"overall": _calibrated(model, parts, confidence), "clients": {}} if has_calibration(model) else {}
+    return {"overall": _calibrate(model, parts, confidence), "clients": {}} if has_calibration(model) else {}
 
 
-def _calibrated(model: Model, parts: Sequence[Table], confidence: float) -> dict[str, Any]:
+def _calibrate(model: Model, parts: Sequence[Table], confidence: float) -> Json:
     return calibration_by(
         model, lambda beta, meat: add_up([sum_calibration(model, part, beta, meat) for part in parts]), confidence
     )
 
 
-def calibration_by(model: Model, ask: Ask, confidence: float) -> dict[str, Any]:
+def calibration_by(model: Model, ask: Ask, confidence: float) -> Json:
     """Intercept and slope with their intervals, from sums that somebody is asked for, as JSON has it."""
     found = calibrate(ask, confidence, "sandwich" if predicts_counts(model) else "model-based")
 
@@ -295,9 +297,9 @@ def evaluated(model: Model, table: Table, clients: str | None, confidence: float
     return replace(found, dropped=lost)
 
 
-def _problem_of(model: Model) -> Mapping[str, Any]:
+def _problem_of(model: Model) -> Json:
     """The settings of the problem that a model was fitted by; none if it does not tell."""
-    found: Mapping[str, Any] = model.training.get("configuration", {}).get("problem", {})
+    found: Json = model.training.get("configuration", {}).get("problem", {})
     return found
 
 

@@ -5,8 +5,8 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ..arrays import Reals, Values
 from ..data import Table
 from ..inference.hazards import summarize_hazards
 from ..inference.measures import Interval
@@ -16,6 +16,7 @@ from ..models import Model
 from ..problems.cox import stratum
 from ..problems.readings import OF, SMALLER_IS_BETTER
 from ..problems.rows import Rows
+from ..storage import Json
 from ..summaries import Known
 from .choosing import HUGE
 from .effects import Ask, Remembering
@@ -72,7 +73,7 @@ class Ordinary(NamedTuple):
     how: str
 
 
-def fit_ordinary(recipe: TableRecipe, known: Sequence[Known], penalty: Mapping[str, Any], ask: Ask) -> Ordinary | None:
+def fit_ordinary(recipe: TableRecipe, known: Sequence[Known], penalty: Json, ask: Ask) -> Ordinary | None:
     """The least mean loss with the same l1 and l2, by Newton's method on sums; None where the goal has no such model.
 
     Where the goal's losses are other ones, of pairs of rows or of one class, a penalty that was chosen along a path is
@@ -121,7 +122,7 @@ class _Search:
         self.free = max(self.scores - 1, 1)
         self.l1, self.l2, self.ask = l1, l2, Remembering(ask)
 
-    def run(self, z: NDArray[Any]) -> NDArray[Any] | None:
+    def run(self, z: Reals) -> Reals | None:
         """From z to the least point; None where Newton's method finds none."""
         sums, length = self.sums(z), 1.0
         for _ in range(MOST):
@@ -137,36 +138,36 @@ class _Search:
                 length /= 4
         return z
 
-    def sums(self, z: NDArray[Any]) -> Mapping[str, NDArray[Any]]:
+    def sums(self, z: Reals) -> Mapping[str, Reals]:
         return self.ask(self.question(z))
 
-    def question(self, z: NDArray[Any]) -> Known:
+    def question(self, z: Reals) -> Known:
         return {"beta": self.beta(z), "own_intercept": np.asarray(0), "meat": np.asarray(0)}
 
-    def largest(self, z: NDArray[Any]) -> float:
+    def largest(self, z: Reals) -> float:
         """The least l1 at which no weight is worth having. z: the point without weights."""
         return float(np.max(np.abs(self.slope(self.sums(z), self.linear(len(z)))[self.free :])))
 
-    def slope(self, sums: Mapping[str, NDArray[Any]], linear: NDArray[Any]) -> NDArray[Any]:
+    def slope(self, sums: Mapping[str, Reals], linear: Reals) -> Reals:
         return np.asarray(linear.T @ sums["slope"] / float(sums["total"]))
 
-    def linear(self, size: int) -> NDArray[Any]:
+    def linear(self, size: int) -> Reals:
         """The matrix of `beta`."""
         return np.stack([self.beta(unit) for unit in np.eye(size)], axis=1)
 
-    def zero(self, columns: int) -> NDArray[Any]:
+    def zero(self, columns: int) -> Reals:
         return np.zeros(self.free + columns * self.scores)
 
-    def beta(self, z: NDArray[Any]) -> NDArray[Any]:
+    def beta(self, z: Reals) -> Reals:
         weights = z[self.free :].reshape(-1, self.scores)
         own = weights if self.scores == 1 else weights[:, 1:] - weights[:, :1]
         return np.concatenate([z[None, : self.free], own]).ravel()
 
-    def value(self, z: NDArray[Any], sums: Mapping[str, NDArray[Any]]) -> float:
+    def value(self, z: Reals, sums: Mapping[str, Reals]) -> float:
         w = z[self.free :]
         return float(sums["value"] / sums["total"] + self.l1 * np.abs(w).sum() + self.l2 / 2 * w @ w)
 
-    def step_to(self, z: NDArray[Any], sums: Mapping[str, NDArray[Any]]) -> NDArray[Any] | None:
+    def step_to(self, z: Reals, sums: Mapping[str, Reals]) -> Reals | None:
         """The least point of the model at z."""
         own, ridge, linear = slice(self.free, len(z)), np.zeros(len(z)), self.linear(len(z))
         slope = self.slope(sums, linear)
@@ -179,26 +180,26 @@ class _Search:
         found = solve_lasso_path(Squares(0.0, around, second, -np.inf, own, len(z)), np.array([self.l1]))
         return None if found is None else found.points[0]
 
-    def model(self, z: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+    def model(self, z: Reals) -> tuple[Reals, Reals]:
         weights = z[self.free :].reshape(-1, self.scores)
         if self.scores == 1:
             return weights[:, 0], np.asarray(z[0])
         return weights, np.append(0.0, z[: self.free])
 
 
-def with_ordinary(model: Model, measures: Mapping[str, Any] | None, how: str) -> Model:
+def with_ordinary(model: Model, measures: Json | None, how: str) -> Model:
     """The model with what the ordinary one measures beside it; itself where there is none, or one has no measures.
 
     how: at which penalty it was fitted.
     """
-    held: Mapping[str, Any] | None = model.training["held_out"]
+    held: Json | None = model.training["held_out"]
     if measures is None or held is None:
         return model
     told = {"sentence": describe_ordinary(held, measures, how), "held_out": measures}
     return replace(model, training={**model.training, "ordinary": told})
 
 
-def describe_ordinary(measures: Mapping[str, Any], ordinary: Mapping[str, Any], how: str) -> str:
+def describe_ordinary(measures: Json, ordinary: Json, how: str) -> str:
     """Both models on the same held-out rows, in one sentence: by what each class has, or by the first of MEASURES."""
     errors = [name for name in measures["overall"] if name.startswith(ERRORS)]
     both = (ordinary, measures)
@@ -209,7 +210,7 @@ def describe_ordinary(measures: Mapping[str, Any], ordinary: Mapping[str, Any], 
     return f"The ordinary model on the same rows, {how}: {one}; this one: {other} ({better} is better)"
 
 
-def _told_of(name: str, found: Mapping[str, Any]) -> str:
+def _told_of(name: str, found: Json) -> str:
     value, least = found["overall"].get(name), worst(name, found["clients"])
     text = f"{name} {'-' if value is None else f'{value:.4g}'}"
     return text if least is None or len(found["clients"]) < 2 else f"{text} ({least:.4g} for the worst client)"
@@ -228,7 +229,7 @@ def is_constant(model: Model) -> bool:
 
 
 def judge_fairness(
-    model: Model, ordinary: Model, table: Table, groups: NDArray[Any], confidence: float = CONFIDENCE
+    model: Model, ordinary: Model, table: Table, groups: Values, confidence: float = CONFIDENCE
 ) -> tuple[str, str]:
     """What is wrong with a fair model on held-out rows, if something is, and both worst groups, in a sentence each.
 
@@ -256,7 +257,7 @@ def _told(loss: Interval) -> str:
     return f"{loss.value:.3g} ({loss.lower:.3g} to {loss.upper:.3g})"
 
 
-def _worst_group(model: Model, table: Table, groups: NDArray[Any], confidence: float) -> tuple[str, Interval] | None:
+def _worst_group(model: Model, table: Table, groups: Values, confidence: float) -> tuple[str, Interval] | None:
     """The group of the largest loss, with its loss; None if some group has none."""
     found = dict[str, Interval]()
     for name in np.unique(groups).tolist():

@@ -4,11 +4,12 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 
 from ..algorithms.newton import why_no_curvature
+from ..storage import Json
 from ..summaries import Known
 from .choosing import UNRELATED, Curve, Parties, Rule, search, share_of
 from .folds import FoldsError
@@ -46,7 +47,7 @@ class Penalty:
         """As all parties know it."""
         return chosen_known(self.plain())
 
-    def plain(self) -> dict[str, Any]:
+    def plain(self) -> Json:
         """As JSON has it."""
         curve = None if self.curve is None else self.curve.plain()
         said = {"short": self.short, "sentence": self.sentence}
@@ -126,12 +127,12 @@ def default_penalty(recipe: TableRecipe, known: Sequence[Known], why: str) -> Pe
     """The number that is used where nobody and nothing has chosen one."""
     name, rows = recipe.penalties[0], int(recipe.counts(known).sum())
     defaults = GOALS[recipe.goal].defaults(rows)
-    others = {key: recipe.options.get(key, defaults[key]) for key in _beside(name, defaults)}
+    others: Json = {key: recipe.options.get(key, defaults[key]) for key in _beside(name, defaults)}
     text = f"{name} = {defaults[name]:.4g}, a default that was not chosen by held-out rows: {why}."
     return Penalty(name, defaults[name], others, text)
 
 
-def _beside(name: str, options: Mapping[str, Any]) -> list[str]:
+def _beside(name: str, options: Json) -> list[str]:
     """The other penalties that a goal has."""
     return [key for key in PENALTIES if key in options and key != name]
 
@@ -167,15 +168,15 @@ def given_penalty(recipe: TableRecipe, known: Sequence[Known]) -> Penalty:
     return Penalty(name, float(options[name]), others, f"{told}.")
 
 
-def chosen_known(plain: Mapping[str, Any]) -> Known:
+def chosen_known(plain: Json) -> Known:
     """A choice, from what `Penalty.plain` gave, as all parties know it."""
     values = {plain["name"]: plain["value"]} | {key: plain[key] for key in _beside(plain["name"], plain)}
     return {CHOSEN + name: np.asarray(float(value)) for name, value in values.items()}
 
 
-def told_penalty(recipe: TableRecipe, known: Sequence[Known], file: Path) -> dict[str, Any]:
+def told_penalty(recipe: TableRecipe, known: Sequence[Known], file: Path) -> Json:
     """How the penalty of a run came about, as JSON has it. file: where a choice was kept."""
     if not recipe.penalties:
         return given_penalty(recipe, known).plain()
-    found: dict[str, Any] = json.loads(file.read_text())
+    found: Json = json.loads(file.read_text())
     return found

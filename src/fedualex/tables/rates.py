@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..arrays import Reals, Values
 from ..data import Table
 from ..display import rounded_up
 from ..inference.measures import THRESHOLDS
@@ -14,6 +14,7 @@ from ..inference.rates import a_share, order_statistic, threshold
 from ..inference.sums import UNIT
 from ..models import Model
 from ..runs.settings import ConfigurationError
+from ..storage import Json
 from ..summaries import Known
 from .goals import GOALS, LIMITED_CLASS
 from .recipe import TableRecipe
@@ -29,7 +30,7 @@ def check_rate(
     check_wanted_rate(recipe.goal, rate, 0.0 if held_out is None else 1.0)
     assert held_out is not None
     answers, limited = recipe.answers(known), recipe.settings(known)["limited"]
-    rows = int(np.sum(_limited_rows(held_out[str(recipe.target)], answers.labels, limited)))
+    rows = int(np.sum(_find_limited_rows(held_out[str(recipe.target)], answers.labels, limited)))
     order_statistic(rows, a_share("rate", rate), confidence, "holdout")
 
 
@@ -44,12 +45,12 @@ def check_wanted_rate(goal: str, rate: float, holdout: float) -> None:
 
 def calibrate_threshold(
     model: Model, held_out: Table, limited: str, rate: float, confidence: float
-) -> tuple[Model, dict[str, Any]]:
+) -> tuple[Model, Json]:
     """The model with a threshold that keeps the rate of errors on the limited class, and what is promised.
 
     `threshold` of the scores of its held-out rows, as `NeymanPearsonClassifier(rate=)` has it.
     """
-    rows = held_out.take(np.flatnonzero(_limited_rows(held_out[str(model.target)], model.classes, limited)))
+    rows = held_out.take(np.flatnonzero(_find_limited_rows(held_out[str(model.target)], model.classes, limited)))
     sign = 1 if str(model.classes[0]) == limited else -1  # rows of the first class are wrong above the threshold
     features = model.encoder.transform(rows)
     reach = np.abs(features) @ np.abs(model.weights) + np.abs(model.bias)
@@ -59,8 +60,8 @@ def calibrate_threshold(
 
 
 def threshold_from_counts(
-    model: Model, sums: Mapping[str, NDArray[Any]], limited: str, rate: float, confidence: float
-) -> tuple[Model, dict[str, Any]]:
+    model: Model, sums: Mapping[str, Reals], limited: str, rate: float, confidence: float
+) -> tuple[Model, Json]:
     """The same from counts of held-out rows by predicted risk, where no score of a row may be seen.
 
     sums: of `sum_measures` of all parties. The threshold is the first of the 101 risks that is not below the score
@@ -83,7 +84,7 @@ def threshold_from_counts(
 
 def _with_threshold(
     model: Model, score: float, risk: float, rows: int, limited: str, rate: float, confidence: float
-) -> tuple[Model, dict[str, Any]]:
+) -> tuple[Model, Json]:
     sentence = (
         f"P(more than {rate:g} of {model.target} = {limited} is on the wrong side) <= {rounded_up(risk)}, from "
         f"{rows} rows of it that were held out: if these and further ones are independent and of one "
@@ -94,6 +95,6 @@ def _with_threshold(
     return calibrated, {**told, "threshold": score, "sentence": sentence}
 
 
-def _limited_rows(labels: NDArray[Any], classes: NDArray[Any], limited: str) -> NDArray[np.bool_]:
+def _find_limited_rows(labels: Values, classes: Values, limited: str) -> NDArray[np.bool_]:
     (number,) = np.flatnonzero(np.asarray(classes, str) == limited)
     return np.asarray(labels == classes[number])

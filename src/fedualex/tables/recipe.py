@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..arrays import Reals, Values
 from ..data import Coding, Encoder, Standardizer, Table
 from ..data.columns import complete_rows, is_text, naming_rows, plain_column, refuse_odd_cells, refuse_twins
 from ..data.curves import FEWEST_IN_BIN
@@ -18,8 +19,9 @@ from ..models.model import exposures, standardized
 from ..problems import AbstractRecipe, Problem
 from ..problems.families import Family
 from ..problems.readings import Reading
-from ..problems.rows import Rows, class_column, label_column
+from ..problems.rows import Data, Rows, class_column, label_column
 from ..runs.settings import ConfigurationError
+from ..storage import Json
 from ..summaries import Known, Summary, merged
 from ..validation import hint, row_weights, short
 from .goals import (
@@ -84,7 +86,7 @@ class TableRecipe:
     groups: str | None = None
     weights: str | None = None
     exposure: str | None = None
-    options: Mapping[str, Any] = field(default_factory=dict)
+    options: Json = field(default_factory=dict)
     smooth: bool = False
     selection: Selection = field(default_factory=Selection)
     coding: Coding = PLAIN
@@ -126,7 +128,7 @@ class TableRecipe:
     def _goal(self) -> Goal:
         return GOALS[self.goal]
 
-    def counts(self, known: Sequence[Known]) -> NDArray[Any]:
+    def counts(self, known: Sequence[Known]) -> Reals:
         """How many rows each party trains on."""
         return known[Encoder.exchanges]["rows"]
 
@@ -194,7 +196,7 @@ class TableRecipe:
         counts = np.sum(group == known[0][GROUPS][:, None], axis=1)
         return _with(columns, sums={ROWS_OF_GROUPS: counts.astype(float)})
 
-    def merged_groups(self, known: Sequence[Known]) -> NDArray[Any]:
+    def merged_groups(self, known: Sequence[Known]) -> Reals:
         """The names of the groups, or the numbers of the parties, that are one group together."""
         if not self.least_rows or len(known) < Encoder.exchanges:
             return np.zeros(0, int)
@@ -202,7 +204,7 @@ class TableRecipe:
             return np.flatnonzero(are_merged(known[0][OWN_ROWS], self.least_rows))
         return known[0][GROUPS][are_merged(known[1][ROWS_OF_GROUPS], self.least_rows)]
 
-    def shares_of_parties(self, known: Sequence[Known], shares: NDArray[Any]) -> NDArray[Any]:
+    def shares_of_parties(self, known: Sequence[Known], shares: Reals) -> Reals:
         """What each party counts with, from what each group does; those that are one group share alike."""
         parties = self.counts(known).size
         merged = np.isin(np.arange(parties), self.merged_groups(known))
@@ -218,7 +220,7 @@ class TableRecipe:
         if self.weighs_parties and len(known) > Encoder.exchanges:  # before that no summary depends on it
             merged = self.merged_groups(known)
             arguments = with_limited_weights(arguments, self.counts(known).size, merged.size)
-        grouped: dict[str, Any] = {"grouped": True} if self.groups is not None else {}
+        grouped: Json = {"grouped": True} if self.groups is not None else {}
         if grouped and self._goal.structure is WORST:
             arguments = with_held_weights(arguments)
         if self.weighs_parties:
@@ -233,16 +235,16 @@ class TableRecipe:
         """Whether l1 is of the norm of all columns of a curve, so that they vanish together."""
         return bool(self.coding.smooth) and self._goal.structure in (MEAN_LOSS, HAZARD, WORST_HAZARD)
 
-    def settings(self, known: Sequence[Known]) -> dict[str, Any]:
+    def settings(self, known: Sequence[Known]) -> Json:
         """Goal, columns and every option with its value, as a run folder keeps them for `read_recipe`."""
         options = self._options(known)
         target = self.target if isinstance(self.target, str) else list(self.target)
-        told: dict[str, Any] = {"goal": self.goal, "target": target, "groups": self.groups, "weights": self.weights}
+        told: Json = {"goal": self.goal, "target": target, "groups": self.groups, "weights": self.weights}
         told |= {"exposure": self.exposure, "id": self.id, "least_rows": self.least_rows}
         chosen = asdict(self.selection) if self.penalties else {}
         return {**told, **plain_coding(self.coding), **options, **chosen}
 
-    def _options(self, known: Sequence[Known]) -> dict[str, Any]:
+    def _options(self, known: Sequence[Known]) -> Json:
         """All options; those that have been chosen have their values."""
         options = complete_options(self.goal, self.options, self._classes(known), self._count(known))
         found = known[self.exchanges] if len(known) > self.exchanges else {}
@@ -252,7 +254,7 @@ class TableRecipe:
         """What the goal's own recipe knows."""
         return known[Encoder.exchanges : self.exchanges]
 
-    def _classes(self, known: Sequence[Known]) -> NDArray[Any]:
+    def _classes(self, known: Sequence[Known]) -> Values:
         """The labels of all parties, checked; none of a target that has no labels."""
         if not self.reading.labelled:
             return np.zeros(0)
@@ -276,17 +278,18 @@ class TableRecipe:
         if self.reading.standardized:
             numbers = self.scale(known).transform(labels.reshape(len(X), -1)).reshape(labels.shape)
             return Rows(X, numbers, weight, group)
-        y = class_column(labels, len(X)) if self.reading.labelled else np.asarray(labels, float)
+        y: NDArray[Any] = class_column(labels, len(X)) if self.reading.labelled else np.asarray(labels, float)
         if self.exposure is not None:  # a rate that weighs what its count is over (`Poisson`)
             over = exposures(table, self.exposure)
-            y, weight = y / over, over if weight is None else over * weight
+            y = y / over
+            weight = over if weight is None else over * weight
         return Rows(X, y, weight, y if self.limits_classes else group)
 
-    def problem(self, known: Sequence[Known], data: object) -> Problem:
+    def problem(self, known: Sequence[Known], data: Data) -> Problem:
         """Anywhere: the problem with the examples of all parties, of one of them, or with data "elsewhere"."""
         return self.recipe(known).problem(self.own_known(known), data)
 
-    def party_weights(self, known: Sequence[Known]) -> NDArray[Any]:
+    def party_weights(self, known: Sequence[Known]) -> Reals:
         """The weight of each party in the objective."""
         return self.recipe(known).client_weights(self.own_known(known))
 
@@ -303,7 +306,7 @@ class TableRecipe:
             )
         return found
 
-    def model(self, known: Sequence[Known], x: Mapping[str, Any], **about: Any) -> Model:
+    def model(self, known: Sequence[Known], x: Mapping[str, Reals], **about: Any) -> Model:
         """The model of a solution x. about: what `Model` keeps beside, as its certificate."""
         recipe = self.recipe(known)
         bias = recipe.bias(self.own_known(known), x)
@@ -410,7 +413,7 @@ class TableRecipe:
     def _features(self, table: Table) -> Table:
         return table.without(*self.beside)
 
-    def _row_weights(self, table: Table) -> NDArray[Any] | None:
+    def _row_weights(self, table: Table) -> Reals | None:
         if self.weights is None:
             return None
         column = table[self.weights]
@@ -418,7 +421,7 @@ class TableRecipe:
             return np.zeros(table.rows)
         return row_weights(column, table.rows, f"the column {self.weights!r}")
 
-    def labels(self, table: Table) -> NDArray[Any]:
+    def labels(self, table: Table) -> Values:
         """At one party: its target, checked."""
         for name in names_of(self.target):
             check_labels(self.goal, name, table[name])
@@ -429,7 +432,7 @@ class TableRecipe:
         """Whether the same share of each of `kinds` is held out."""
         return self.reading.labelled or self.reading.timed
 
-    def kinds(self, table: Table) -> NDArray[Any]:
+    def kinds(self, table: Table) -> Values:
         """At one party: the labels by which rows are held out; of times whether the event happened."""
         labels = self.labels(table)
         return np.asarray(labels[:, 1]) if self.reading.timed else labels
@@ -439,7 +442,7 @@ def _percent(share: float) -> str:
     return f"{100 * share:.0f}%" if share >= 0.01 else "<1%"
 
 
-def merge_named(parts: Mapping[str, Summary]) -> dict[str, NDArray[Any]]:
+def merge_named(parts: Mapping[str, Summary]) -> dict[str, Reals]:
     """The summaries of all parties as one. What does not fit together is refused by who has it."""
     found = merged(parts.values())
     for i, column in enumerate(found["columns"].tolist() if "columns" in found else ()):
@@ -462,7 +465,7 @@ def _some(names: Sequence[str]) -> str:
     return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
-def plain_coding(coding: Coding) -> dict[str, Any]:
+def plain_coding(coding: Coding) -> Json:
     """How columns are coded, as files keep it."""
     told = {"categories": list(coding.categories), "reference": dict(coding.reference), "missing": coding.missing}
     return {**told, "smooth": list(coding.smooth), "interact": list(map(list, coding.interact))}
@@ -474,7 +477,7 @@ def _knots_of(encoder: Encoder) -> str:
     return "; ".join(f"the knots of {name}: {knots}" for name, knots in each)
 
 
-def read_recipe(settings: Mapping[str, Any], smooth: bool = False) -> TableRecipe:
+def read_recipe(settings: Json, smooth: bool = False) -> TableRecipe:
     """The recipe of settings that a run folder or the folder of a deployment keeps. smooth: as of `TableRecipe`."""
     target = settings["target"] if isinstance(settings["target"], str) else tuple(settings["target"])
     options = {key: settings[key] for key in OPTIONS if settings.get(key) is not None}
@@ -494,7 +497,7 @@ def read_recipe(settings: Mapping[str, Any], smooth: bool = False) -> TableRecip
     )
 
 
-def _most_frequent(column: NDArray[Any]) -> Any:
+def _most_frequent(column: Values) -> Any:
     found, counts = np.unique(column, return_counts=True)
     return found[np.argmax(counts)]
 

@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 
 from .. import tree
+from ..arrays import Array
 from ..geometry import AbstractGeometry, Dual, Product
 from ..tree import Saddle, Tree
 from ..validation import of_type
@@ -76,7 +77,7 @@ def _divergence_laws(g: AbstractGeometry, dual: Dual, z: Tree, u: Tree) -> Margi
     half_square = g.norm(tree.subtract(u, z)) ** 2 / 2
     slope = tree.scale(0.1, dual.omega)
 
-    def objective(point: Tree) -> jax.Array:
+    def objective(point: Tree) -> Array:
         return tree.dot(slope, point) + g.generalized_divergence(point, dual)
 
     slack = objective(u) - objective(g.generalized_prox(dual, slope))
@@ -119,7 +120,7 @@ def _size_laws(g: AbstractGeometry, like: Tree, omega: Tree, z: Tree, u: Tree) -
     }
 
 
-def _relative_lipschitzness(g: AbstractGeometry, a: Tree, b: Tree, z: Tree, w: Tree, u: Tree) -> jax.Array:
+def _relative_lipschitzness(g: AbstractGeometry, a: Tree, b: Tree, z: Tree, w: Tree, u: Tree) -> Array:
     """<G(w) - G(z), w - u> <= beta (V_z(w) + V_w(u)) for the bilinear game <a, x> <b, y> on two copies.
 
     The game's operator G is exactly ||a||_* ||b||_*-Lipschitz, so Lemma 1 of Cohen, Sidford and Tian promises this.
@@ -134,5 +135,5 @@ def _relative_lipschitzness(g: AbstractGeometry, a: Tree, b: Tree, z: Tree, w: T
     at, middle, end = Saddle(z, u), Saddle(w, z), Saddle(u, w)
     change = tree.subtract(operator(middle), operator(at))
     left = tree.dot(change, tree.subtract(middle, end))
-    right = beta * (pair.divergence(middle, at) + pair.divergence(end, middle))
+    right: Array = beta * (pair.divergence(middle, at) + pair.divergence(end, middle))
     return right - left + ROUNDING * (1 + jnp.abs(left))

@@ -7,12 +7,11 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
-from numpy.typing import NDArray
 
 from .. import tree
 from ..algorithms import AbstractMethod, Method
 from ..algorithms.base import Correction
+from ..arrays import Array, Reals
 from ..compiling import double
 from ..geometry import Dual
 from ..problems import AbstractProblem, Problem, bilinear, matrix_game
@@ -62,10 +61,10 @@ class Games:
     def __init__(self, seed: int):
         rng = np.random.default_rng(seed)
         A = rng.normal(size=(2, 3))
-        self.A: NDArray[Any] = A / np.linalg.norm(A, 2)
+        self.A: Reals = A / np.linalg.norm(A, 2)
         self.start = Saddle(np.full(3, -0.5), np.full(2, 0.5))
-        self.shift: NDArray[Any] = rng.normal(size=3)
-        self.y: NDArray[Any] = rng.uniform(-0.5, 0.5, 2)
+        self.shift: Reals = rng.normal(size=3)
+        self.y: Reals = rng.uniform(-0.5, 0.5, 2)
 
     def with_psi(self) -> Game:
         """<A x - b, y> + |x|^2 / 2 - |y|^2 / 2, the squares in psi, with a saddle point inside of both boxes."""
@@ -304,7 +303,7 @@ def _inside(game: Game, z: Tree) -> float:
     return OUTSIDE - float(game.problem.geometry.violation(z))
 
 
-def _numbers(a: Tree) -> NDArray[Any]:
+def _numbers(a: Tree) -> Reals:
     return np.concatenate([np.ravel(np.asarray(leaf, float)) for leaf in jax.tree.leaves(a)])
 
 

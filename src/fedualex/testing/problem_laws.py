@@ -6,9 +6,9 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
 
 from .. import tree
+from ..arrays import Array
 from ..compiling import double
 from ..problems import AbstractProblem, Floor, Surveyed, check_convex_concave
 from ..regularizers import for_reports
@@ -35,7 +35,7 @@ def view_laws(problem: AbstractProblem, z: Saddle, rng: np.random.Generator) -> 
         laws = {
             "without_data keeps the domain": holds(eqx.tree_equal(server.geometry, exact.geometry)),
             "without_data holds no data": holds(problem.data is None or not _sizes(server.data)),
-            "sampled with room for all is the problem": _agree(_sampled(problem, rng, point), whole),
+            "sampled with room for all is the problem": _agree(_sample(problem, rng, point), whole),
         }
         if problem.clients is None:
             return laws | {"without data client_operator is the operator": _agree(_own(exact, None, point), whole)}
@@ -76,7 +76,7 @@ def _bias(problem: AbstractProblem, client: Tree, z: Saddle, expected: Saddle, s
     return float(min(margins))
 
 
-def _sampled(problem: AbstractProblem, rng: np.random.Generator, z: Saddle) -> Saddle:
+def _sample(problem: AbstractProblem, rng: np.random.Generator, z: Saddle) -> Saddle:
     clients = problem.clients or 1
     room = clients * max((np.size(leaf) for leaf in jax.tree.leaves(problem.data)), default=1)
     sampled: Saddle = operator_at(tree.cast_module(problem.sampled(room, rng), jnp.float64), z)

@@ -6,8 +6,8 @@ from typing import Any
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
 
+from ..arrays import Array
 from ..compiling import double
 from ..geometry import calls_lapack
 from ..regularizers import AbstractRegularizer, SquaredL2
@@ -42,7 +42,7 @@ def regularizer_laws(psi: AbstractRegularizer, like: Tree, omega: Array, other: 
         **_prox_laws(psi, omega, other, weight, x, u),
         **_conjugate_laws(psi, omega, weight, x, u, s=other),
         **_domain_laws(psi, like, omega, x, u),
-        **_declared_laws(psi, omega, weight, x, s=other),
+        **_check_declared(psi, omega, weight, x, s=other),
         **_fenchel_laws(psi, u, s=other, meant=omega),
     }
 
@@ -76,7 +76,7 @@ def _conjugate_laws(psi: AbstractRegularizer, omega: Array, weight: Array, x: Ar
     scale = 1 + size(s) * (1 + size(u)) + jnp.abs(below)
     best = psi.prox(FAR * s, jnp.asarray(FAR))
     attained = jnp.vdot(s, best) - psi.value(best)
-    near = ROUNDING * (1 + size(s) * (1 + size(best)) + jnp.abs(attained)) + (1 + size(best) ** 2) / FAR
+    near = ROUNDING * (1 + size(s) * (1 + size(best)) + jnp.abs(attained)) + (1 + jnp.square(size(best))) / FAR
     reached = jnp.isfinite(conjugate) & (size(best) ** 2 <= FAR)  # farther out, FAR is not far enough
     slope = (omega - x) / jnp.maximum(weight, 1e-6)
     touch = psi.conjugate(slope) + psi.value(x) - jnp.vdot(slope, x)
@@ -115,13 +115,13 @@ def _domain_laws(psi: AbstractRegularizer, like: Any, center: Array, x: Array, u
     }
 
 
-def _declared_laws(psi: AbstractRegularizer, omega: Array, weight: Array, x: Array, s: Array) -> Margins:
+def _check_declared(psi: AbstractRegularizer, omega: Array, weight: Array, x: Array, s: Array) -> Margins:
     """What psi says about itself."""
     moved = size(omega - psi.prox(omega, jnp.zeros(()))) > 1e-6 * (1 + size(omega))
     silent = moved & (psi.violation(omega) <= FEASIBLE)
     # Beyond 30 even a finite conjugate may overflow: exp(s / lam) for an entropy.
     infinite = psi.finite_conjugate & jnp.isinf(psi.conjugate(s)) & (jnp.max(jnp.abs(s)) <= 30)
-    margins = {
+    margins: Margins = {
         "violation sees what projection moves": jnp.where(silent, -1.0, 0.0),
         "finite_conjugate is true": jnp.where(infinite, -1.0, 0.0),
     }
@@ -161,8 +161,9 @@ def check_extremes(psi: AbstractRegularizer, like: Tree) -> None:
 def _extremes(psi: AbstractRegularizer, s: Array, weight: Array) -> tuple[Array, Array]:
     """Whether prox(s) is a finite point of the domain, and whether conjugate(s) is above what that point attains."""
     x = psi.prox(s, weight)
-    inside = jnp.all(jnp.isfinite(x)) & (psi.violation(x) <= FEASIBLE)
+    inside = jnp.all(jnp.isfinite(x)) & jnp.less_equal(psi.violation(x), FEASIBLE)
     # From a point of about size 1: beyond, psi itself may be out of range.
     u = psi.prox(s / jnp.maximum(size(s), 1), jnp.zeros(()))
     below = jnp.vdot(s, u) - psi.value(u)
-    return inside, psi.conjugate(s) >= below - ROUNDING * (1 + size(s) * (1 + size(u)) + jnp.abs(below))
+    lost = ROUNDING * (1 + size(s) * (1 + size(u)) + jnp.abs(below))
+    return inside, jnp.greater_equal(psi.conjugate(s), below - lost)

@@ -7,9 +7,9 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
 
 from .. import tree
+from ..arrays import Array
 from ..compiling import double
 from ..geometry import Product, calls_lapack, is_geometry
 from ..tree import Tree

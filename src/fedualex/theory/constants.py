@@ -1,5 +1,6 @@
 """The constants of a problem: closed forms where there are any, else the largest values seen at feasible points."""
 
+from collections.abc import Callable
 from math import e, log
 from typing import Any, NamedTuple
 
@@ -12,14 +13,15 @@ from jaxtyping import Array, Float
 
 from .. import tree
 from ..accepted import Whole
+from ..arrays import Reals
 from ..compiling import compiled, double, quickly
-from ..geometry import Product, is_geometry
+from ..geometry import AbstractGeometry, Product, is_geometry
 from ..problems import AbstractOracle, AbstractProblem, Bilinear, Exact, GaussianNoise
 from ..problems.base import as_problem, where_not_finite
 from ..problems.known import beta_of, slope_of
 from ..problems.scores import spectral_norm
 from ..regularizers import CappedSimplex, for_reports
-from ..tree import Saddle, Tree
+from ..tree import Saddle, Tree, Vector
 from ..validation import of_type, whole_number
 from .theorems import Constants, product
 
@@ -43,18 +45,19 @@ def sizes_of(geometry: Product, z0: Saddle) -> tuple[Saddle, Sizes]:
     parts = list(zip(jax.tree.leaves(geometry.parts, is_leaf=is_geometry), jax.tree.leaves(zero), strict=True))
     each = [part.diameter(leaf) for part, leaf in parts]
     radii = [part.radius(leaf) for part, leaf in parts]
-    return start, Sizes(geometry.B0(geometry.dual(start).omega), geometry.diameter(zero), each, radii)
+    reach, diameter = geometry.B0(geometry.dual(start).omega), geometry.diameter(zero)
+    return start, Sizes(jnp.asarray(reach), jnp.asarray(diameter), each, radii)
 
 
 @quickly
 def size_at_zero(problem: AbstractProblem) -> Array:
     """||g(0)||_*."""
     zero = jax.tree.map(lambda leaf: jnp.zeros(jnp.shape(leaf)), problem.like)
-    return problem.geometry.dual_norm(problem.operator(zero))
+    return jnp.asarray(problem.geometry.dual_norm(problem.operator(zero)))
 
 
 @quickly
-def largest_row(part: Any, rows: Any) -> Array:
+def largest_row(part: AbstractGeometry, rows: Reals) -> Array:
     """The largest dual norm of a row."""
     return jnp.max(jax.vmap(part.dual_norm)(rows))
 
@@ -80,12 +83,12 @@ def feasible_points(problem: AbstractProblem, start: Saddle, samples: int, rng: 
     """The start and random points of the domain, `samples` in all, along the first axis."""
     drawn = [jax.tree.map(lambda u: 10 ** rng.uniform(-2, 1) * rng.normal(size=u.shape), start) for _ in range(samples)]
     stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *drawn)
-    found: Saddle = _projected(for_reports(problem.geometry), start, stacked)
+    found: Saddle = _project_points(for_reports(problem.geometry), start, stacked)
     return found
 
 
 @quickly
-def _projected(geometry: Product, start: Saddle, drawn: Saddle) -> Saddle:
+def _project_points(geometry: Product, start: Saddle, drawn: Saddle) -> Saddle:
     """The start in the place of the first point, and the projections of the others."""
     points: Saddle = jax.tree.map(
         lambda row, others: others.at[0].set(row), start, jax.lax.map(geometry.project, drawn)
@@ -93,7 +96,7 @@ def _projected(geometry: Product, start: Saddle, drawn: Saddle) -> Saddle:
     return points
 
 
-def aligned(norm: Any, w: Tree) -> Tree:
+def aligned(norm: Callable[[Tree], Vector], w: Tree) -> Tree:
     """The point of the unit ball that maximizes <., w>: the gradient at w of the norm dual to the ball's.
 
     A block of zeros has no direction: autodiff says nan, and 0 is one of its subgradients.
@@ -102,7 +105,7 @@ def aligned(norm: Any, w: Tree) -> Tree:
 
 
 @compiled
-def _largest(problem: Any, oracle: Any, points: Saddle, pairs: Any, seed: Any) -> Float[Array, "3"]:
+def _largest(problem: AbstractProblem, oracle: Any, points: Saddle, pairs: Any, seed: Any) -> Float[Array, "3"]:
     norm, keys = problem.geometry.dual_norm, jax.random.split(jax.random.key(seed), len(pairs))
 
     def measure(item: tuple[Array, Array]) -> Array:
@@ -116,7 +119,9 @@ def _largest(problem: Any, oracle: Any, points: Saddle, pairs: Any, seed: Any) -
     return jnp.max(jax.lax.map(measure, (pairs, keys)), axis=0)
 
 
-def _jacobian_norm(operator: Any, norm: Any, z: Saddle, key: Array) -> Array:
+def _jacobian_norm(
+    operator: Callable[[Saddle], Saddle], norm: Callable[[Tree], Vector], z: Saddle, key: Array
+) -> Array:
     """max ||J v||_* over ||v|| = 1 by u = argmax <u, J v>, v = argmax <J^T u, v>: power iteration in any norm.
 
     Never above the true norm.
@@ -125,10 +130,10 @@ def _jacobian_norm(operator: Any, norm: Any, z: Saddle, key: Array) -> Array:
     flat, unflatten = ravel_pytree(z)
     v = aligned(norm, unflatten(jax.random.normal(key, flat.shape)))
 
-    def sweep(_: Any, v: Tree) -> Tree:
+    def sweep(_: Array, v: Tree) -> Tree:
         return aligned(norm, backward(aligned(norm, forward(v)))[0])
 
-    return norm(forward(jax.lax.fori_loop(0, SWEEPS, sweep, v)))
+    return jnp.asarray(norm(forward(jax.lax.fori_loop(0, SWEEPS, sweep, v))))
 
 
 SAMPLES = 8  # points at which a constant without a closed form is looked for

@@ -1,7 +1,6 @@
 """How alike the clients' operators are: the constant of similarity that FeDualSlide's bound depends on."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import equinox as eqx
 import jax
@@ -82,14 +81,14 @@ def _client(problem: AbstractProblem, m: object) -> Tree:
     return jax.tree.map(lambda u: jnp.asarray(u)[m], problem.data)
 
 
-def _spread(problem: AbstractProblem, p: Array, z: Saddle) -> tuple[Any, Any]:
+def _spread(problem: AbstractProblem, p: Array, z: Saddle) -> tuple[Tree, Tree]:
     """The maps v -> (D_m v)_m and (s_m)_m -> sum_m p_m D_m^T s_m at z."""
     members = jnp.arange(p.size)
 
     def centered(values: Tree) -> Tree:
         return jax.tree.map(lambda u: u - jnp.tensordot(p, u, 1), values)
 
-    def of(m: Array) -> Any:
+    def of(m: Array) -> Tree:
         return eqx.Partial(problem.client_operator, _client(problem, m))
 
     def forward(v: Saddle) -> Tree:
@@ -107,11 +106,11 @@ def _largest_eigenvalue(problem: AbstractProblem, p: Array, z: Saddle) -> float:
     flat, unflatten = ravel_pytree(z)
 
     @eqx.filter_jit
-    def applied(problem: Any, v: Array) -> Array:
+    def applied(problem: AbstractProblem, v: Array) -> Array:
         forward, backward = _spread(problem, p, z)
         return ravel_pytree(backward(forward(unflatten(v))))[0]
 
-    def times(v: Any) -> Any:
+    def times(v: Tree) -> Tree:
         return np.asarray(applied(problem, jnp.asarray(v).reshape(-1)))
 
     if flat.size <= SMALL:
@@ -125,7 +124,7 @@ def _largest_eigenvalue(problem: AbstractProblem, p: Array, z: Saddle) -> float:
 
 
 @eqx.filter_jit
-def _largest_spread(problem: Any, p: Array, points: Saddle, key: Array) -> Array:
+def _largest_spread(problem: AbstractProblem, p: Array, points: Saddle, key: Array) -> Array:
     """The largest sqrt(sum_m p_m ||D_m v||_*^2) over ||v|| = 1 and the points."""
     norm, (flat, unflatten) = problem.geometry.dual_norm, ravel_pytree(jax.tree.map(lambda u: u[0], points))
     first = aligned(norm, unflatten(jax.random.normal(key, flat.shape)))
@@ -133,7 +132,7 @@ def _largest_spread(problem: Any, p: Array, points: Saddle, key: Array) -> Array
     def at(z: Saddle) -> Array:
         forward, backward = _spread(problem, p, z)
 
-        def sweep(_: Any, v: Saddle) -> Saddle:
+        def sweep(_: Array, v: Saddle) -> Saddle:
             # The convex function v -> sum_m p_m ||D_m v||_*^2 / 2 is at least its linear part, which this maximizes.
             slopes = jax.lax.map(lambda u: tree.scale(norm(u), aligned(norm, u)), forward(v))
             return aligned(norm, backward(slopes))

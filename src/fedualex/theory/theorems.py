@@ -163,9 +163,9 @@ def theorem1(constants: Constants, *, clients: int, local_steps: int, rounds: in
     drift = product(2 * c.beta, local_steps, c.grad_bound)
     squares, reach = Term("drift_squared", 5 * drift * drift, 3), Term("drift", product(drift, c.diameter), 1)
     as_printed = (squares, _noise(5 / clients, c), Term("drift", product(sqrt(2), drift, c.B), 1))
-    printed = _printed("Theorem 1", 5.0, c, steps, as_printed)
+    printed = _bound_as_printed("Theorem 1", 5.0, c, steps, as_printed)
     weak, strong = (squares, _noise(5 * share, c), reach), (squares, _noise(5.5 * share, c), reach)
-    return Theorem("Theorem 1", printed, _corrected("Theorem 1", 5.0, c, steps, weak, strong, server))
+    return Theorem("Theorem 1", printed, _bound_as_corrected("Theorem 1", 5.0, c, steps, weak, strong, server))
 
 
 def theorem2(constants: Constants, *, clients: int, local_steps: int, rounds: int, eta_s: Scalar = 1.0) -> Theorem:
@@ -183,10 +183,12 @@ def theorem2(constants: Constants, *, clients: int, local_steps: int, rounds: in
     size = local_steps * c.grad_bound
     squares = Term("drift_squared", product(20, c.beta, c.beta, size, size), 3)
     drift = Term("drift", product(2, c.beta, size, size), 2)
-    printed = _printed("Theorem 2", 5.0, c, steps, (squares, _noise(5 / clients, c), drift))
+    printed = _bound_as_printed("Theorem 2", 5.0, c, steps, (squares, _noise(5 / clients, c), drift))
     printed = replace(printed, parts=(*printed.parts[:-1], replace(drift, power=3)))
     weak = (squares, _noise(5 * share, c), drift)
-    return Theorem("Theorem 2", printed, _as_strong(_corrected("Theorem 2", 5.0, c, steps, weak, weak, server)))
+    return Theorem(
+        "Theorem 2", printed, _as_strong(_bound_as_corrected("Theorem 2", 5.0, c, steps, weak, weak, server))
+    )
 
 
 def theorem3(constants: Constants, *, steps: int) -> Theorem:
@@ -199,8 +201,8 @@ def theorem3(constants: Constants, *, steps: int) -> Theorem:
     constants, steps: those of the run.
     """
     c, _, _, steps = _check(constants, 1, 1, steps, 1.0, "steps")
-    printed = _printed("Theorem 3", 3.0, c, steps, (_noise(3.0, c),))
-    corrected = _corrected("Theorem 3", 3.0, c, steps, (_noise(3.0, c),), (_noise(3.5, c),))
+    printed = _bound_as_printed("Theorem 3", 3.0, c, steps, (_noise(3.0, c),))
+    corrected = _bound_as_corrected("Theorem 3", 3.0, c, steps, (_noise(3.0, c),), (_noise(3.5, c),))
     return Theorem("Theorem 3", printed, corrected)
 
 
@@ -216,7 +218,7 @@ def theorem4(constants: Constants, *, steps: int) -> Theorem:
     limit, value = inverse(c.beta), product(c.beta, c.B) / steps
     parts = (Term("start", value, 0),)
     printed = Bound("Theorem 4 as printed", limit, parts, {"smoothness": limit}, {"smoothness": value})
-    return Theorem("Theorem 4", printed, _corrected("Theorem 4", 1.0, replace(c, sigma=0.0), steps, (), ()))
+    return Theorem("Theorem 4", printed, _bound_as_corrected("Theorem 4", 1.0, replace(c, sigma=0.0), steps, (), ()))
 
 
 def proposition_b(constants: Constants, *, clients: int, local_steps: int, rounds: int, eta_s: Scalar = 1.0) -> Bound:
@@ -229,16 +231,18 @@ def proposition_b(constants: Constants, *, clients: int, local_steps: int, round
     constants, local_steps, rounds, eta_s: those of the run.
     """
     c, share, server, steps = _check(constants, clients, local_steps, rounds, eta_s)
-    return _corrected("Proposition B", 3.0, c, steps, (_noise(3.0, c),), (_noise(3 + share / 2, c),), server)
+    return _bound_as_corrected("Proposition B", 3.0, c, steps, (_noise(3.0, c),), (_noise(3 + share / 2, c),), server)
 
 
-def _printed(name: str, factor: float, c: Constants, steps: int, others: tuple[Term, ...]) -> Bound:
+def _bound_as_printed(name: str, factor: float, c: Constants, steps: int, others: tuple[Term, ...]) -> Bound:
     """B/(eta T) + others for eta <= 1/(factor beta^2), each term counted once in the rate."""
     first = Term("start", c.B / steps, -1)
     return balanced(f"{name} as printed (eta_s = 1)", inverse(factor * c.beta * c.beta), first, others, factor=1.0)
 
 
-def _corrected(name: str, young: float, c: Constants, steps: int, weak: Any, strong: Any, eta_s: float = 1.0) -> Bound:
+def _bound_as_corrected(
+    name: str, young: float, c: Constants, steps: int, weak: Any, strong: Any, eta_s: float = 1.0
+) -> Bound:
     """B0/(eta_s eta T) + weak for eta <= 1/(sqrt(young) beta); strong, 2 B0/(eta T) + strong, for eta_s = 1.
 
     Without noise the gap is not random: the weak bound is strong. `young` counts the parts of g1 - g0, two noises, two

@@ -203,7 +203,8 @@ def mean_checks(
     numbers += [*evidence.points.values(), *evidence.starts.values()]
     if not all(np.all(np.isfinite(array)) for array in numbers):
         return [Check(output, "finite numbers in the surveys", None, None, False)]
-    checks, floor = [], None if problem is None else problem.floor
+    checks = []
+    floor = None if problem is None else problem.floor
     for side, weights in (("upper", evidence.upper), ("lower", np.append(evidence.lower, evidence.floor))):
         whole = bool(np.all(weights >= 0)) and abs(np.sum(weights) - 1) <= WEIGHTS
         checks.append(Check(output, f"weights of the {side} bound", 1.0, float(np.sum(weights)), bool(whole)))
@@ -353,7 +354,8 @@ def _rounding(problem: AbstractProblem, pair: Bounded, mixed: Mixed, estimated: 
         split = flat.split
         upper = side(evidence.upper, 0.0, z[:split], g[split:], mixed.offsets[0])
         lower = side(evidence.lower, evidence.floor, z[split:], g[:split], mixed.offsets[1])
-        bounds, errors = Bounds(upper, lower), None if estimated else score_errors(exact)
+        bounds = Bounds(upper, lower)
+        errors = None if estimated else score_errors(exact)
         proved = None if errors is None else errors.of(bounds)
         if proved is None:
             return float(measure_bounds(exact, bounds)[0].rounding), True
@@ -431,13 +433,15 @@ def limit_checks(run: StoredRun, reached: Reached) -> list[Check]:
         return [Check("", f"why the run ended ({status['stop']}: {why_not})", None, None, None)] if said else []
     if lagrangian_of(problem) is None:
         return [Check("", "INFEASIBLE: the problem has limits", None, None, False)] if said else []
-    checks, here = [], problem.without_data() if is_deployment(run.manifest["configuration"]) else problem
+    checks = []
+    here = problem.without_data() if is_deployment(run.manifest["configuration"]) else problem
     for name, output in status["outputs"].items():
         checks.append(_violation_check(name, output["violation"], here, *run.points(name)))
     if is_deployment(run.manifest["configuration"]) or status["stop"] == Stop.INTERRUPTED.name:
         return checks
     again = bound_violation(problem, status["outputs"][status["output"]]["violation"])
-    found, kept = again.lower if again is not None and prove_infeasible(again) else None, status["least_violation"]
+    found = again.lower if again is not None and prove_infeasible(again) else None
+    kept = status["least_violation"]
     same = (found is not None) == said == (kept is not None)
     agrees = same and (found is None or (kept <= CLOSE * found and status["stop_meaning"] == infeasibility_text(kept)))
     return [*checks, Check("", "limits that cannot be met", kept, found, agrees)]

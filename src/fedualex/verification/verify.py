@@ -213,7 +213,8 @@ def output_checks(run: StoredRun, reached: Reached) -> list[Check]:
         else:
             checks += mean_checks(run.manifest["geometry"], output, evidence, z, problem)
         if problem is None or problem.clients == 0:
-            what, why_not = "operator" if evidence is None else "surveys", reached.why_not or "the data is elsewhere"
+            what = "operator" if evidence is None else "surveys"
+            why_not = reached.why_not or "the data is elsewhere"
             checks.append(Check(output, f"{what} as reported by sites ({why_not})", None, None, None))
             continue
         sizes = sizes or _operator_sizes(problem, z)

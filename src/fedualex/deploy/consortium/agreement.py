@@ -1,19 +1,19 @@
 """What all parties of a deployment of tables are told: the goal, the sites, and what a run is allowed."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ...arrays import Reals
 from ...models import Model
 from ...models.store import to_parts
 from ...problems import AbstractProblem
 from ...runs.settings import ConfigurationError, build_method
 from ...runtime import fingerprint
+from ...storage import Json
 from ...summaries import Known, Summary
 from ...tables.goals import GOALS, Goal
 from ...tables.ordinary import ordinary_model
@@ -26,7 +26,7 @@ AGREED = ("secure_sums", "least_sites", *(one.name for one in fields(DeploymentO
 """The keys of [run] that change the answer, or what leaves a site."""
 
 
-def has_tables(settings: Mapping[str, Any]) -> bool:
+def has_tables(settings: Json) -> bool:
     """Whether the sites of these settings have a table each, and the problem is a goal for them."""
     return "goal" in settings["problem"]
 
@@ -45,13 +45,13 @@ def _has_row_duals(goal: Goal) -> bool:
     return bool(goal.structure.recipe.row_duals)
 
 
-def recipe_of_goal(settings: Mapping[str, Any]) -> TableRecipe:
+def recipe_of_goal(settings: Json) -> TableRecipe:
     """The recipe of these settings."""
     check_goal(settings["problem"]["goal"])
     return read_recipe(settings["problem"], smooth=bool(build_method(settings["method"]).missing_steps()))
 
 
-def agreement(settings: Mapping[str, Any]) -> str:
+def agreement(settings: Json) -> str:
     """A word that is the same at all parties that were told the same: requests before a run begin with it.
 
     It has what changes the answer or what leaves a site. All else in [run] is the operator's, who may change it at the
@@ -69,12 +69,12 @@ def known_at(party: Path) -> list[Known]:
     return known
 
 
-def server_view(settings: Mapping[str, Any], party: Path) -> AbstractProblem:
+def server_view(settings: Json, party: Path) -> AbstractProblem:
     """The problem as the server sees it, with nobody's rows."""
     return recipe_of_goal(settings).problem(known_at(party), "elsewhere")
 
 
-def site_weights(settings: Mapping[str, Any], known: Sequence[Known]) -> tuple[float, ...]:
+def site_weights(settings: Json, known: Sequence[Known]) -> tuple[float, ...]:
     """The weight of each site in the objective, which the recipe decides."""
     return tuple(map(float, recipe_of_goal(settings).party_weights(known)))
 
@@ -144,7 +144,7 @@ def why_no_penalty(recipe: TableRecipe, known: Sequence[Known], told: Known) -> 
     return ""
 
 
-def why_not_spread(weights: NDArray[Any]) -> str:
+def why_not_spread(weights: Reals) -> str:
     """Why sites of these weights are not added up; empty if they are."""
     some = weights[weights > 0]
     if some.size and some.max() > MOST_SPREAD * some.min():

@@ -1,6 +1,6 @@
 """What a site would send, shown at the site, before anything is connected."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,6 +14,7 @@ from ...compiling import double
 from ...data import Encoder
 from ...display import text_table
 from ...runs.settings import ConfigurationError, build_method
+from ...storage import Json
 from ...summaries import Known, Summary, merged
 from ...tables.effects import WHY_NONE, Layout
 from ...tables.folds import FoldedRows, FoldsError, known_by_fold
@@ -66,7 +67,7 @@ class Checked:
     """Why this site would not release these."""
     short_of: str
     """Why so."""
-    rules: dict[str, Any]
+    rules: Json
     """Of the site, those that are in force."""
     keys: bool
     """Whether its folder has keys for secure sums, which the agreed options do not switch off."""
@@ -76,7 +77,8 @@ class Checked:
     @property
     def words(self) -> str:
         """For people."""
-        own, held = self.table, 0 if self.table.held_out is None else self.table.held_out.rows
+        own = self.table
+        held = 0 if self.table.held_out is None else self.table.held_out.rows
         features = ", ".join(name for name in own.trained if name not in self.recipe.beside)
         rows = [
             [str(number), name, rule, _shape(value), _shown(value)]
@@ -136,7 +138,7 @@ class Checked:
             f"{self.curvature.numbers} numbers for a point{but}. "
         )
 
-    def plain(self) -> dict[str, Any]:
+    def plain(self) -> Json:
         """For programs: everything that would leave, in full."""
         sent = [{name: np.asarray(value).tolist() for _, name, value in entries(one)} for one in self.summaries]
         return {
@@ -174,7 +176,7 @@ def checked(party: Path) -> Checked:
     keys = has_keys(party) and settings["run"]["secure_sums"] != OFF
     summaries: list[Summary] = []
     try:
-        known = _summarized(recipe, table, settings, summaries)
+        known = _summarize_elsewhere(recipe, table, settings, summaries)
         survey, steps, bent = _declared(recipe, known, settings)
     except ValueError as error:  # one class, as a rule: the other sites have the other
         if len(summaries) < Encoder.exchanges:
@@ -207,9 +209,7 @@ def _refuse_few(policy: Policy, table: OwnTable, recipe: TableRecipe, known: Seq
         raise ConfigurationError(f"no summary of its rows would leave this site: {why.text}")
 
 
-def _summarized(
-    recipe: TableRecipe, table: OwnTable, settings: Mapping[str, Any], summaries: list[Summary]
-) -> list[Known]:
+def _summarize_elsewhere(recipe: TableRecipe, table: OwnTable, settings: Json, summaries: list[Summary]) -> list[Known]:
     """What would be known if all sites had this table, by which shapes are those of the run; its own summaries too."""
     known: list[Known] = []
     sites = list(settings["sites"])
@@ -230,7 +230,7 @@ class _Beside:
         recipe: TableRecipe,
         known: list[Known],
         table: OwnTable,
-        settings: Mapping[str, Any],
+        settings: Json,
         policy: Policy,
         keys: bool,
     ):
@@ -326,7 +326,7 @@ def _all_apart(known: Known, recipe: TableRecipe) -> Known:
 
 
 def _declared(
-    recipe: TableRecipe, known: list[Known], settings: Mapping[str, Any]
+    recipe: TableRecipe, known: list[Known], settings: Json
 ) -> tuple[Release | None, Release | None, Release | None]:
     """What leaves in a survey of one point, in a round of steps at sites, and with second derivatives, as declared."""
     if recipe.unpenalized:

@@ -2,7 +2,7 @@
 
 import json
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import closing, suppress
 from importlib import resources
 from pathlib import Path
@@ -15,7 +15,7 @@ from ...runs.folder import CHECKPOINT
 from ...runs.settings import ConfigurationError, build_method, call_entry, find_named
 from ...runtime import Run, Status, Stop
 from ...runtime.simulator import keep_compiled_programs
-from ...storage import is_disk_full, read_arrays, write_atomically, write_json
+from ...storage import Json, is_disk_full, read_arrays, write_atomically, write_json
 from ...summaries import Known
 from ...tables.effects import read_unpenalized
 from ...tables.kept_model import RUN, read_answer
@@ -120,19 +120,20 @@ def load_site(party: Path) -> Guard:
     if has_tables(settings):
         rules = read_policy(party)
 
-        def make(told: Mapping[str, Any]) -> TableSite:
+        def make(told: Json) -> TableSite:
             return TableSite(party, told, lambda problem, known: _site(told, problem, known), rules)
 
         tables = AttendingSite(party, settings, make)
         return guard_site(party, settings["site"], tables, tables.facts)
     data = None if settings["data"] is None else [_load_data(settings["data"], party)]
     problem = party_problem(settings, data, party)
-    site, rows = _site(settings, problem), None if problem.data is None else int(problem.data.counts.sum())
+    site = _site(settings, problem)
+    rows = None if problem.data is None else int(problem.data.counts.sum())
     goal = settings["problem"].get("name") or settings["problem"].get("entry")
     return guard_site(party, settings["site"], site, SiteFacts(rows, None, goal, site.privacy, kit=site.agreed))
 
 
-def _site(settings: Mapping[str, Any], problem: AbstractProblem, known: Sequence[Known] | None = None) -> Site:
+def _site(settings: Json, problem: AbstractProblem, known: Sequence[Known] | None = None) -> Site:
     return task_of(settings, problem, known).site(problem, settings["site"])
 
 
@@ -150,7 +151,7 @@ def find_unfinished(party: Path) -> folder.StoredRun | None:
     return known
 
 
-def is_resumable(status: Mapping[str, Any]) -> bool:
+def is_resumable(status: Json) -> bool:
     """Whether a run was cut off before its end, or its sites did not answer when its last points were certified."""
     return bool(status["unanswered"] or (status["stop"] in RESUMABLE and status["status"] != Status.OPTIMAL.name))
 
@@ -246,7 +247,7 @@ def write_deployment(root: Path, config: Path | None, engine: str | None) -> lis
     return list(settings["sites"])
 
 
-def rules_in_force(settings: Mapping[str, Any]) -> dict[str, str]:
+def rules_in_force(settings: Json) -> dict[str, str]:
     """The rules of every site until it changes them: thresholds for tables, and masks wherever runs can have them.
 
     So it is not the server that decides whether sums leave under masks.
@@ -259,7 +260,7 @@ def rules_in_force(settings: Mapping[str, Any]) -> dict[str, str]:
     return rules
 
 
-def provision(root: Path, settings: Mapping[str, Any], *, masks: bool = True) -> None:
+def provision(root: Path, settings: Json, *, masks: bool = True) -> None:
     """Keys, certificates, start scripts, rules and ledgers of all parties, in a folder that is new or empty.
 
     masks: whether the keys of secure sums, or the authority of sites that make their own, are begun as well.
@@ -298,7 +299,7 @@ def _begin_masks(layout: Layout, sites: Sequence[str], beside: Sequence[str], *,
         make_keys(layout, sites)
 
 
-def write_readme(root: Path, settings: Mapping[str, Any], leaves: str, data: str) -> None:
+def write_readme(root: Path, settings: Json, leaves: str, data: str) -> None:
     """What each party does with its folder, what leaves a site, and how a site names its data."""
     server, sites = settings["server"], list(settings["sites"])
     rows = "\n".join(f"| `sites/{name}/` | {name} | `sites/{name}/start.sh` |" for name in sites)
@@ -312,7 +313,7 @@ def write_readme(root: Path, settings: Mapping[str, Any], leaves: str, data: str
     write_atomically(root / "README.md", text.encode())
 
 
-def write_parties(root: Path, settings: Mapping[str, Any], source: Path) -> None:
+def write_parties(root: Path, settings: Json, source: Path) -> None:
     """The settings of each party in its folder: a site is told of its own data alone, the server of nobody's.
 
     source: the folder of the TOML file, from which files are named and the modules of entry points copied.
@@ -323,7 +324,7 @@ def write_parties(root: Path, settings: Mapping[str, Any], source: Path) -> None
         public["problem"] = {**settings["problem"], "file": Path(arrays).name}
     for name in (SERVER, *settings["sites"]):
         party = Layout(root).party(name)
-        own = {} if name == SERVER else {"site": name, "data": _placed(settings["sites"][name]["data"], source)}
+        own = {} if name == SERVER else {"site": name, "data": _locate(settings["sites"][name]["data"], source)}
         write_json(party / SETTINGS, {**public, **own})
         entries = [settings["problem"].get("entry"), own.get("data")]
         for module in {str(entry).partition(":")[0] for entry in entries if entry and ":" in str(entry)}:
@@ -333,6 +334,6 @@ def write_parties(root: Path, settings: Mapping[str, Any], source: Path) -> None
             write_atomically(party / public["problem"]["file"], (source / arrays).read_bytes())
 
 
-def _placed(data: str | None, source: Path) -> str | None:
+def _locate(data: str | None, source: Path) -> str | None:
     """A site's data as its own settings name it: an existing file by its whole path, anything else as it is."""
     return str((source / data).resolve()) if data is not None and (source / data).is_file() else data

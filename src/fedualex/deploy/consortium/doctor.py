@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 from ... import __version__
+from ...storage import Json
 from ...validation import short
 from ..ledger import LEDGER, audit
 from ..party import SECURE, SERVER, read_settings
@@ -40,7 +40,7 @@ class Finding:
     text: str
 
 
-Party = tuple[Path, Mapping[str, Any]]
+Party = tuple[Path, Json]
 """A party's folder and its settings."""
 
 

@@ -6,10 +6,11 @@ from typing import Any
 
 import jax
 import numpy as np
-from numpy.typing import NDArray
 
 from ...algorithms.base import Survey
+from ...arrays import Reals
 from ...certificates.surveys import Curvature, Minorant, Surveyed
+from ...storage import Json
 from ...summaries import Known, Summary, merged
 from ...tables.choosing import checked_folds
 from ...tables.folds import joined_known
@@ -33,7 +34,7 @@ LikeOf = Callable[[int], Saddle]
 
 def pack_surveys(requests: Requests) -> Arrays:
     """What sites are sent."""
-    sent: dict[str, NDArray[Any]] = {"requests": np.array([[f, len(survey.points)] for f, survey in requests])}
+    sent: dict[str, Reals] = {"requests": np.array([[f, len(survey.points)] for f, survey in requests])}
     for f, places in _by_loss(requests).items():
         points = [_entries(point) for point, _, _ in places]
         starts = [_entries(point if start is None else start) for point, _, start in places]
@@ -52,9 +53,9 @@ def unpack_surveys(arrays: Arrays, like_of: LikeOf) -> list[tuple[int, Survey]]:
             like, first = like_of(f), taken.get(f, 0)
             taken[f] = first + count
             rows = range(first, first + count)
-            points = tuple(_filled(like, sent[f"{f}/points"][i]) for i in rows)
+            points = tuple(_fill(like, sent[f"{f}/points"][i]) for i in rows)
             curved = tuple(bool(sent[f"{f}/curved"][i]) for i in rows)
-            starts = tuple(_filled(like, sent[f"{f}/starts"][i]) if sent[f"{f}/begun"][i] else None for i in rows)
+            starts = tuple(_fill(like, sent[f"{f}/starts"][i]) if sent[f"{f}/begun"][i] else None for i in rows)
             found.append((f, Survey(points, curved, starts)))
     except (KeyError, IndexError, ValueError, TypeError) as error:
         raise MessageError(f"these are no surveys: {type(error).__name__}") from None
@@ -63,7 +64,7 @@ def unpack_surveys(arrays: Arrays, like_of: LikeOf) -> list[tuple[int, Survey]]:
 
 def summarize_surveys(requests: Requests, answers: Sequence[Sequence[Surveyed]]) -> Summary:
     """A site's part of all answers, second derivatives as triangles."""
-    sums: dict[str, Any] = {}
+    sums: Json = {}
     for f in _by_loss(requests):
         found = [one for (g, _), own in zip(requests, answers, strict=True) if g == f for one in own]
         bent = [one.curvature for one in found if one.curvature is not None]
@@ -86,13 +87,13 @@ def read_surveys(requests: Requests, total: Known) -> list[list[Surveyed]]:
 def _read_loss(places: Sequence[tuple[Any, bool, Any]], f: int, total: Known) -> Any:
     bent = begun = 0
     for i, (point, curved, start) in enumerate(places):
-        operator = _filled(point, total[f"{f}/operators"][i])
+        operator = _fill(point, total[f"{f}/operators"][i])
         curvature = cut = None
         if curved:
             curvature = Curvature(*(total[f"{f}/{name}"][bent] for name in Curvature._fields)).squares()
             bent += 1
         if start is not None and total[f"{f}/offsets"].size:
-            cut = Minorant(_filled(point.x, total[f"{f}/slopes"][begun]), total[f"{f}/offsets"][begun])
+            cut = Minorant(_fill(point.x, total[f"{f}/slopes"][begun]), total[f"{f}/offsets"][begun])
             begun += 1
         yield Surveyed(operator, total[f"{f}/values"][i], curvature, cut)
 
@@ -107,11 +108,11 @@ def _by_loss(requests: Requests) -> dict[int, list[tuple[Saddle, bool, Saddle | 
     return found
 
 
-def _entries(z: object) -> NDArray[Any]:
+def _entries(z: object) -> Reals:
     return np.concatenate([np.zeros(0), *(np.ravel(np.asarray(leaf, float)) for leaf in jax.tree.leaves(z))])
 
 
-def _filled(like: object, entries: NDArray[Any]) -> Any:
+def _fill(like: object, entries: Reals) -> Any:
     """A tree of these shapes with these entries."""
     leaves, structure = jax.tree.flatten(like)
     sizes = [np.size(leaf) for leaf in leaves]
@@ -136,7 +137,7 @@ def unpack_points(arrays: Arrays, like_of: LikeOf) -> list[tuple[int, Any]]:
     (sent,) = unpack_known(arrays)
     try:
         pairs = zip(sent["folds"].astype(int).tolist(), sent["points"], strict=True)
-        return [(k, _filled(like_of(k).x, entries)) for k, entries in pairs]
+        return [(k, _fill(like_of(k).x, entries)) for k, entries in pairs]
     except (KeyError, IndexError, ValueError, TypeError) as error:
         raise MessageError(f"these are no points: {type(error).__name__}") from None
 
@@ -164,7 +165,7 @@ class SitesWithFolds:
         """One exchange."""
         return self._ask(FOLD_LOSSES, pack_points(requests))
 
-    def _ask(self, task: str, arrays: Arrays) -> Mapping[str, NDArray[Any]]:
+    def _ask(self, task: str, arrays: Arrays) -> Mapping[str, Reals]:
         self._asked += 1
         total = merged(self.exchange.ask_all(task, arrays, self._asked, unpack_summary).values())
         log.info("choosing the penalty, exchange %d: all sites have answered", self._asked)

@@ -14,7 +14,7 @@ from ...runs.settings import (
     read_toml,
     with_defaults,
 )
-from ...storage import write_atomically, write_json
+from ...storage import Json, write_atomically, write_json
 from ...tables.goals import (
     GOALS,
     SITES,
@@ -61,12 +61,12 @@ RUN_KEYS = (
 
 
 def plan_deployment(
-    fit: Mapping[str, Any],
+    fit: Json,
     sites: Sequence[str],
-    server: Mapping[str, Any],
-    run: Mapping[str, Any],
-    method: Mapping[str, Any] | None = None,
-) -> dict[str, Any]:
+    server: Json,
+    run: Json,
+    method: Json | None = None,
+) -> Json:
     """The settings that all parties are told. Sites are in sorted order, which decides sums to the last bit.
 
     fit: as for `fedualex fit`. server, run, method: as the tables of a file have them.
@@ -105,7 +105,7 @@ def plan_deployment(
     }
 
 
-def _check_folds(told: Mapping[str, Any], secure_sums: str, sites: int) -> None:
+def _check_folds(told: Json, secure_sums: object, sites: int) -> None:
     if told.get("folds") == SITES and secure_sums != OFF and sites >= FEWEST:
         raise ConfigurationError(
             "folds = 'sites' tells the server of each site alone, which masks are to hide: "
@@ -113,7 +113,7 @@ def _check_folds(told: Mapping[str, Any], secure_sums: str, sites: int) -> None:
         )
 
 
-def _check_least_sites(least: object, sites: int, secure_sums: str) -> None:
+def _check_least_sites(least: object, sites: int, secure_sums: object) -> None:
     fewest = FEWEST if secure_sums != OFF and sites >= FEWEST else 1
     if least is not None and (type(least) is not int or not fewest <= least <= sites):
         raise ConfigurationError(
@@ -122,7 +122,7 @@ def _check_least_sites(least: object, sites: int, secure_sums: str) -> None:
         )
 
 
-def _check_named(fit: Mapping[str, Any]) -> None:
+def _check_named(fit: Json) -> None:
     """Refuse a fit that does not say its goal and its target; of times `read_fit` asks for two columns."""
     timed = fit.get("goal") in GOALS and GOALS[fit["goal"]].reading.timed
     for key, what in (("goal", f"one of {', '.join(GOALS)}"), ("target", "the name of a column")):
@@ -166,7 +166,7 @@ DATA = """Each site names its own table in its `site.toml`, and there gives colu
 else sees this file. `fedualex deploy check sites/NAME` reads the table and shows what would leave, without network."""
 
 
-def read_file(file: Path) -> dict[str, Any]:
+def read_file(file: Path) -> Json:
     """The tables of a TOML file with [fit]; every one that was left out is empty."""
     given = read_toml(file)
     check_keys("the file", given, TABLES)
@@ -178,11 +178,11 @@ def read_file(file: Path) -> dict[str, Any]:
 
 def write_table_deployment(
     root: Path,
-    fit: Mapping[str, Any],
-    sites: Mapping[str, Any],
-    server: Mapping[str, Any],
-    run: Mapping[str, Any],
-    method: Mapping[str, Any] | None = None,
+    fit: Json,
+    sites: Json,
+    server: Json,
+    run: Json,
+    method: Json | None = None,
 ) -> list[str]:
     """Make the folder of a deployment of tables; the names of its sites.
 
@@ -219,7 +219,7 @@ def _default_method(goal: str, groups: str | None, sites: int) -> str:
 
 
 def init_deployment(
-    root: Path, config: Path | None, sites: str | None, fit: Mapping[str, Any], server: Mapping[str, Any]
+    root: Path, config: Path | None, sites: str | None, fit: Json, server: Mapping[str, Any]
 ) -> list[str]:
     """Make it; the names of its sites. Sites bring tables if there is a goal, in the file or here.
 
@@ -234,7 +234,7 @@ def init_deployment(
     named = file["sites"] if sites is None else {name: {} for name in _names(sites)}
     if not named:
         raise ConfigurationError("a deployment of tables needs sites, as --sites north,south,east or [sites.NAME]")
-    own = {name: _placed(site, Path() if config is None else config.parent) for name, site in named.items()}
+    own = {name: _locate(site, Path() if config is None else config.parent) for name, site in named.items()}
     chosen = {**file["fit"], **given}
     return write_table_deployment(root, chosen, own, {**file["server"], **server}, file["run"], file["method"])
 
@@ -246,7 +246,7 @@ def _names(sites: str) -> list[str]:
     return names
 
 
-def _placed(site: object, folder: Path) -> Any:
+def _locate(site: object, folder: Path) -> Any:
     """A site's table as its own folder names it: a file that is here by its whole path, anything else as it is."""
     if isinstance(site, dict) and isinstance(table := site.get("table"), str) and (folder / table).is_file():
         return {**site, "table": str((folder / table).resolve())}

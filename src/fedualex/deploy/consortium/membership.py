@@ -13,7 +13,7 @@ from typing import Any
 
 from ...models.store import MODEL
 from ...runs.settings import ConfigurationError
-from ...storage import write_atomically, write_json
+from ...storage import Json, write_atomically, write_json
 from ...tables.goals import names_of
 from .. import engines
 from ..ledger import HEAD, LEDGER
@@ -44,7 +44,7 @@ def add_site(root: Path, name: str, data: str | None) -> list[str]:
         raise ConfigurationError(
             f"the other sites have data: name that of {name} with --data, a file or module:function"
         )
-    data = None if data is None else _placed(data, has_tables(settings))
+    data = None if data is None else _locate(data, has_tables(settings))
     after = {**settings, "sites": {**settings["sites"], name: {"weight": 1.0}}}
     if has_tables(settings):
         after["sites"] = dict(sorted(after["sites"].items()))
@@ -102,7 +102,7 @@ def admit(root: Path, requests: Sequence[Path]) -> tuple[dict[str, str], list[st
     return joining.admit(layout, requests, partial(control.admit, root))
 
 
-def _check_new(name: str, settings: Mapping[str, Any]) -> None:
+def _check_new(name: str, settings: Json) -> None:
     try:
         check_name(name)
     except ValueError as error:
@@ -111,7 +111,7 @@ def _check_new(name: str, settings: Mapping[str, Any]) -> None:
         raise ConfigurationError(f"the name {name!r} is taken; the sites are {', '.join(settings['sites'])}")
 
 
-def _placed(data: str, table: bool) -> str:
+def _locate(data: str, table: bool) -> str:
     """Data as they were named where the command was given: a file by its whole path, a function as it is."""
     if (file := Path(data)).is_file():
         return str(file.resolve())
@@ -121,7 +121,7 @@ def _placed(data: str, table: bool) -> str:
     return data
 
 
-def _rekey(layout: Layout, settings: Mapping[str, Any]) -> None:
+def _rekey(layout: Layout, settings: Json) -> None:
     """Keys, certificates and scripts as `init` makes them, in place of the old ones. Done again it mends a half."""
     control = engines.control_of(settings["server"]["engine"])
     said, ended = control.state(layout.root)
@@ -152,7 +152,7 @@ def _rekey(layout: Layout, settings: Mapping[str, Any]) -> None:
         change_sites(layout, list(settings["sites"]), partial(control.admit, layout.root))
 
 
-def _set_aside(layout: Layout, settings: Mapping[str, Any]) -> None:
+def _set_aside(layout: Layout, settings: Json) -> None:
     """What belongs to a run of other sites: run, model and summaries of the server, summaries of sites."""
     kept = [
         path
@@ -169,14 +169,14 @@ def _set_aside(layout: Layout, settings: Mapping[str, Any]) -> None:
             file.unlink(missing_ok=True)
 
 
-def _write_settings(layout: Layout, settings: Mapping[str, Any], more: Mapping[str, Any]) -> None:
+def _write_settings(layout: Layout, settings: Json, more: Mapping[str, Any]) -> None:
     for name in (SERVER, *settings["sites"]):
         party = layout.party(name)
         own = {**settings, **more[name]} if name in more else {**settings_of(party), "sites": settings["sites"]}
         write_json(party / SETTINGS, own)
 
 
-def _copy_problem(source: Path, party: Path, settings: Mapping[str, Any]) -> None:
+def _copy_problem(source: Path, party: Path, settings: Json) -> None:
     """The modules and arrays that the problem names, which every party has at home."""
     problem = settings["problem"]
     module = str(problem.get("entry") or "").partition(":")[0]

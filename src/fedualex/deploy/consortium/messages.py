@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ...arrays import Reals, Values
 from ...models import Model
 from ...models.store import SCHEMA, from_parts, to_parts
 from ...runs.settings import ConfigurationError
@@ -88,7 +88,7 @@ def pack_model(model: Model, **beside: Any) -> Arrays:
     return pack_known([{**arrays, DOCUMENT: np.array([json.dumps(document, allow_nan=False)])}, beside])
 
 
-def unpack_model(arrays: Mapping[str, Any]) -> Model:
+def unpack_model(arrays: Mapping[str, Values]) -> Model:
     """The model again; a MessageError if it is none that this version can read."""
     try:
         parts = dict(unpack_known(arrays)[0])
@@ -102,7 +102,7 @@ def unpack_model(arrays: Mapping[str, Any]) -> Model:
         raise MessageError(f"this is no model: {type(error).__name__}: {error}") from None
 
 
-def unpack_place(arrays: Mapping[str, Any]) -> tuple[NDArray[Any], bool]:
+def unpack_place(arrays: Mapping[str, Values]) -> tuple[Reals, bool]:
     """At which (intercept, slope) a model's calibration is asked for, and whether with the sums of the sandwich."""
     try:
         beside = unpack_known(arrays)[1]

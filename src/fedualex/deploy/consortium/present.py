@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ...storage import write_json
+from ...storage import Json, write_json
 from .. import Arrays, Engine, Request, SiteFacts
 from ..clients import TRIES, Exchange, Patience, SilentSitesError
 from ..engine import event
@@ -31,7 +31,7 @@ FILE = "present.json"
 """In the folder of a party: the sites that take part, once that is decided."""
 LEFT_OUT = "left_out"
 """The code of an event: a run begins without this site."""
-Settings = Mapping[str, Any]
+Settings = Json
 
 
 def read_present(party: Path) -> list[str] | None:
@@ -40,7 +40,7 @@ def read_present(party: Path) -> list[str] | None:
     return json.loads(file.read_text()) if file.exists() else None
 
 
-def of_sites(settings: Settings, names: Collection[str]) -> dict[str, Any]:
+def of_sites(settings: Settings, names: Collection[str]) -> Json:
     """The settings as if there were these sites alone, in their order."""
     return {**settings, "sites": {name: own for name, own in settings["sites"].items() if name in names}}
 
@@ -48,7 +48,7 @@ def of_sites(settings: Settings, names: Collection[str]) -> dict[str, Any]:
 # The server, which waits for all, and then for enough.
 
 
-def gather(engine: Engine, party: Path, settings: dict[str, Any]) -> dict[str, Any]:
+def gather(engine: Engine, party: Path, settings: Json) -> Json:
     """The settings of the run's sites: of all, or of those that are there once patience with the others is over."""
     if settings["run"].get("least_sites") is None:
         return settings

@@ -1,19 +1,19 @@
 """The server of a deployment of tables: columns and summaries before the run, the model after it."""
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ...arrays import Reals
 from ...inference.sums import add_up
 from ...models import Model, save
 from ...models.store import MODEL
 from ...runs.settings import ConfigurationError
-from ...storage import write_json
+from ...storage import Json, write_json
 from ...summaries import Known, merged
 from ...tables.effects import Wanted, find_effects, find_unpenalized
 from ...tables.kept_model import Answer, Findings, make_model
@@ -44,9 +44,7 @@ class TableServer:
     stayed away.
     """
 
-    def __init__(
-        self, engine: Engine, party: Path, settings: Mapping[str, Any], roster: str = "", wanted: Sequence[str] = ()
-    ):
+    def __init__(self, engine: Engine, party: Path, settings: Json, roster: str = "", wanted: Sequence[str] = ()):
         self.party, self.settings, self.recipe = party, settings, recipe_of_goal(settings)
         sites, run = list(settings["sites"]), settings["run"]
         self.absent = [name for name in wanted if name not in sites]
@@ -106,7 +104,7 @@ class TableServer:
         self.exchange.ask_all("begin", pack_known(known), 1, read_ready)
         return known
 
-    def find_unpenalized(self, known: Sequence[Known], configuration: Mapping[str, Any]) -> Answer:
+    def find_unpenalized(self, known: Sequence[Known], configuration: Json) -> Answer:
         """The optimum without penalty, as in a fit. configuration: what the model keeps of its settings."""
         tol, rounds = configuration["run"]["tol"], self.settings["run"]["rounds"]
         return find_unpenalized(self.recipe, known, self._ask_effects, configuration, tol, rounds)
@@ -129,7 +127,7 @@ class TableServer:
         log.info("the model is kept at the server and at %d sites", len(kept))
         return model
 
-    def _effects(self, known: Sequence[Known], answer: Answer) -> dict[str, Any]:
+    def _effects(self, known: Sequence[Known], answer: Answer) -> Json:
         try:
             gap = answer.certificate["gap"]
             return find_effects(self.recipe, known, answer.x, answer.y, self._ask_effects, self.wanted, gap)
@@ -144,7 +142,7 @@ class TableServer:
         log.info("sums for effects, exchange %d: all sites have answered", self._asked)
         return merged(parts.values())
 
-    def _with_ordinary(self, model: Model, known: Sequence[Known], penalty: Mapping[str, Any]) -> Model:
+    def _with_ordinary(self, model: Model, known: Sequence[Known], penalty: Json) -> Model:
         """With what the ordinary model measures at the sites, if there is one and all sites answer."""
         try:
             other = fit_ordinary(self.recipe, known, penalty, self._ask_effects)
@@ -153,7 +151,7 @@ class TableServer:
             return model
         return model if other is None else with_ordinary(model, self._measures(other.model), other.how)
 
-    def _calibrate_rate(self, known: Sequence[Known], model: Model, rate: float) -> tuple[Model, dict[str, Any]]:
+    def _calibrate_rate(self, known: Sequence[Known], model: Model, rate: float) -> tuple[Model, Json]:
         """A threshold from counts by predicted risk; where there is none, the model as it is, and why."""
         limited = self.recipe.settings(known)["limited"]
         try:
@@ -163,7 +161,7 @@ class TableServer:
             log.warning("no rate is promised: %s", error)
             return model, {"sentence": f"no rate of errors is promised: {error}"}
 
-    def _measures(self, model: Model) -> dict[str, Any] | None:
+    def _measures(self, model: Model) -> Json | None:
         """The measures of all sites, and of each where sums come in the clear; None if some site does not answer."""
         try:
             found = self.exchange.ask_all(MEASURE, pack_model(model), 0, _read_sums)
@@ -178,11 +176,11 @@ class TableServer:
         by_class, confidence = self.recipe.limits_classes, self.wanted.confidence
         return Measures(model, total, each, calibration, by_class, confidence).plain()
 
-    def _calibration(self, model: Model, each: Sequence[str]) -> dict[str, Any]:
+    def _calibration(self, model: Model, each: Sequence[str]) -> Json:
         """Of all sites together, and of each of these alone."""
 
-        def of(sites: Sequence[str]) -> dict[str, Any]:
-            def ask(beta: NDArray[Any], meat: bool) -> Any:
+        def of(sites: Sequence[str]) -> Json:
+            def ask(beta: Reals, meat: bool) -> Any:
                 self._asked += 1
                 arrays = pack_model(model, beta=beta, meat=np.asarray(int(meat)))
                 return add_up(list(self.exchange.ask_all(CALIBRATE, arrays, self._asked, _read_sums, sites).values()))
@@ -192,7 +190,7 @@ class TableServer:
         return {"overall": of(list(self.exchange.order)), "clients": {site: of([site]) for site in each}}
 
 
-def _read_sums(arrays: Arrays) -> dict[str, NDArray[Any]]:
+def _read_sums(arrays: Arrays) -> dict[str, Reals]:
     return dict(unpack_summary(arrays).sums)
 
 

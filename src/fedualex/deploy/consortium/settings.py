@@ -1,9 +1,8 @@
 """The settings of a deployment, from its TOML file or a party's folder, and the problem and task they make."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
 from ...algorithms import FeDualSlide
 from ...algorithms.newton import count_asked, why_no_curvature
@@ -23,6 +22,7 @@ from ...runs.settings import (
     run_options,
     with_defaults,
 )
+from ...storage import Json
 from ...summaries import Known
 from ...tables.goals import default_tolerance
 from ...validation import short
@@ -46,7 +46,7 @@ RUN_DEFAULTS = run_defaults(DeploymentOptions) | {"patience": PATIENCE}
 """The keys of [run] in a deployment."""
 
 
-def read(file: Path) -> dict[str, Any]:
+def read(file: Path) -> Json:
     """The settings of a deployment's TOML file, with every default, checked as far as they can be without data.
 
     [method] and [server] may be left out.
@@ -89,7 +89,7 @@ def read(file: Path) -> dict[str, Any]:
     return settings
 
 
-def server_settings(given: Mapping[str, Any], *, tables: bool = False) -> dict[str, Any]:
+def server_settings(given: Json, *, tables: bool = False) -> Json:
     """[server] with its defaults.
 
     tables: of a deployment of tables, in which parties on several machines make their own keys unless it says
@@ -105,7 +105,7 @@ def server_settings(given: Mapping[str, Any], *, tables: bool = False) -> dict[s
     return server
 
 
-def check_parties(server: Mapping[str, Any], sites: Iterable[str]) -> None:
+def check_parties(server: Json, sites: Iterable[str]) -> None:
     """Refuse names of sites, a host and a port that no engine could use."""
     if not (names := list(sites)):
         raise ConfigurationError("[sites] must name at least one site, as a table [sites.NAME]")
@@ -122,16 +122,16 @@ def check_parties(server: Mapping[str, Any], sites: Iterable[str]) -> None:
         raise ConfigurationError(f"[server] {error}") from None
 
 
-def settings_of(party: Path) -> dict[str, Any]:
+def settings_of(party: Path) -> Json:
     """What a party's folder says."""
     try:
-        settings: dict[str, Any] = json.loads((party / SETTINGS).read_text())
+        settings: Json = json.loads((party / SETTINGS).read_text())
     except (OSError, ValueError) as error:
         raise ConfigurationError(f"{party} is not the folder of a server or a site: {error}") from None
     return settings
 
 
-def roster_of(settings: Mapping[str, Any], party: Path) -> str:
+def roster_of(settings: Json, party: Path) -> str:
     """The digest of the list of keys in the server's folder, if a run of these settings has secure sums."""
     run, sites = settings["run"], list(settings["sites"])
     reason = why_not_secure(build_method(settings["method"]), len(sites), run["cohort"], run["min_replies"])
@@ -141,12 +141,12 @@ def roster_of(settings: Mapping[str, Any], party: Path) -> str:
         raise ConfigurationError(f"[run] {error}") from None
 
 
-def server_problem(settings: Mapping[str, Any], party: Path) -> AbstractProblem:
+def server_problem(settings: Json, party: Path) -> AbstractProblem:
     """The problem as the server sees it, with nobody's data."""
     return server_view(settings, party) if has_tables(settings) else party_problem(settings, "elsewhere", party)
 
 
-def party_problem(settings: Mapping[str, Any], data: object, party: Path) -> AbstractProblem:
+def party_problem(settings: Json, data: object, party: Path) -> AbstractProblem:
     """The problem of the catalogue or of an entry point as a party sees it; the latter takes data= if sites have it."""
     own = {key: value for key, value in settings["problem"].items() if value is not None}
     has_data = settings.get("has_data", any(site.get("data") is not None for site in settings["sites"].values()))
@@ -157,7 +157,7 @@ def party_problem(settings: Mapping[str, Any], data: object, party: Path) -> Abs
     return build_problem({**own, "data": data}, party)
 
 
-def task_of(settings: Mapping[str, Any], problem: AbstractProblem, known: Sequence[Known] | None = None) -> Task:
+def task_of(settings: Json, problem: AbstractProblem, known: Sequence[Known] | None = None) -> Task:
     """What server and sites agree on. known: where sites have tables, what their summaries have become."""
     weights = tuple(float(site["weight"]) for site in settings["sites"].values())
     if known is not None:
@@ -177,7 +177,7 @@ def task_of(settings: Mapping[str, Any], problem: AbstractProblem, known: Sequen
     return task
 
 
-def _tolerance(settings: Mapping[str, Any], problem: AbstractProblem, known: Sequence[Known]) -> float:
+def _tolerance(settings: Json, problem: AbstractProblem, known: Sequence[Known]) -> float:
     """The gap at which a run ends: as was chosen, else small only where sites will give second derivatives.
 
     They do from so many rows for each parameter on, unless their own rules differ.

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from ...arrays import Reals, Values
 from ...compiling import double
 from ...data import Encoder, Table
 from ...data.columns import holes, is_text, plain_column
@@ -20,6 +21,7 @@ from ...models import Model, save
 from ...models.store import MODEL
 from ...runs.settings import ConfigurationError, check_keys, read_toml
 from ...runtime.status import Code
+from ...storage import Json
 from ...summaries import Known, Summary
 from ...tables.baselines import baseline_of, keep_baselines
 from ...tables.folds import FoldedRows, known_by_fold
@@ -71,7 +73,7 @@ class OwnTable:
 
     trained: Table
     held_out: Table | None
-    places: NDArray[Any]
+    places: Reals
     rare: Sequence[tuple[str, Rare]]
 
     @property
@@ -92,7 +94,7 @@ def merge_rare(table: Table, told: "Counted", recipe: TableRecipe, least: int) -
     well, and where a number stands in nearly all rows, the few are told as the others. Numbers that are codes of
     categories become text.
     """
-    columns, merged = dict[str, NDArray[Any]](), list[tuple[str, Rare]]()
+    columns, merged = dict[str, Values](), list[tuple[str, Rare]]()
     for name in table:
         column = table[name]
         if name not in recipe.beside:
@@ -113,7 +115,7 @@ class Counted(NamedTuple):
     rows: NDArray[np.intp]
     weighs: NDArray[np.bool_]
 
-    def values(self, column: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.intp]]:
+    def values(self, column: Values) -> tuple[Values, NDArray[np.intp]]:
         """The different ones in these rows, no value among them, and in how many that weigh something each stands."""
         found, number = np.unique(column[self.rows], return_inverse=True)
         return found, np.bincount(number, self.weighs, len(found)).astype(int)
@@ -125,7 +127,7 @@ class Counted(NamedTuple):
         return found
 
 
-def _merge_words(column: NDArray[Any], told: Counted, least: int) -> tuple[NDArray[Any], Rare | None]:
+def _merge_words(column: Values, told: Counted, least: int) -> tuple[Values, Rare | None]:
     """Rare ones as OTHER, or as the most frequent word, if together they are rare too; which may be no word."""
     found, counts = told.values(column)
     few = (counts < least) & (found != "")
@@ -137,7 +139,7 @@ def _merge_words(column: NDArray[Any], told: Counted, least: int) -> tuple[NDArr
     return np.where(np.isin(column, found[few]), word, column), rare
 
 
-def _merge_numbers(column: NDArray[Any], told: Counted, least: int) -> tuple[NDArray[Any], Rare | None]:
+def _merge_numbers(column: Values, told: Counted, least: int) -> tuple[Values, Rare | None]:
     """The few rows that differ from all others as these, which may miss a value."""
     found, counts = told.values(column)
     usual = found[np.argmax(counts)]
@@ -149,7 +151,7 @@ def _merge_numbers(column: NDArray[Any], told: Counted, least: int) -> tuple[NDA
     return np.where(apart, usual, column), Rare(_word_of(usual), rows)
 
 
-def _fill_few(column: NDArray[Any], told: Counted, least: int) -> tuple[NDArray[Any], Rare | None]:
+def _fill_few(column: NDArray[Any], told: Counted, least: int) -> tuple[Values, Rare | None]:
     """Few rows that miss a value have the most frequent one, or the mean of numbers."""
     found, counts = told.values(column)
     none = holes(found)
@@ -171,7 +173,7 @@ def read_own_table(party: Path, recipe: TableRecipe, holdout: float, least_categ
     least_category: the rule of this site about rare categories.
     """
     settings = _settings(party / SITE_FILE)
-    table = _renamed(read_table(settings["table"], party), settings["columns"], settings["ignore"])
+    table = _rename_columns(read_table(settings["table"], party), settings["columns"], settings["ignore"])
     for name in recipe.beside:
         if name not in table:
             where = f"name yours in [columns] of {SITE_FILE}"
@@ -184,7 +186,7 @@ def read_own_table(party: Path, recipe: TableRecipe, holdout: float, least_categ
         raise ConfigurationError(f"every row of {table.source} misses a value, so that missing = drop leaves none")
     whole = replace(table.take(used), dropped=table.rows - len(used))
     test = held_out_by(recipe.kinds(whole), holdout, recipe.has_kinds)
-    train: NDArray[Any] = np.setdiff1d(np.arange(whole.rows), test)
+    train: NDArray[np.intp] = np.setdiff1d(np.arange(whole.rows), test)
     weighs = np.ones(len(train), bool) if recipe.weights is None else whole[recipe.weights][train] > 0
     whole, rare = merge_rare(whole, Counted(train, weighs), recipe, least_category or 0)
     refuse_rare_pairs(whole.take(train[weighs]), recipe, least_category or 0)
@@ -213,7 +215,7 @@ def refuse_rare_pairs(told: Table, recipe: TableRecipe, least: int) -> None:
             )
 
 
-def _settings(file: Path) -> dict[str, Any]:
+def _settings(file: Path) -> Json:
     given = read_toml(file)
     check_keys(SITE_FILE, given, KEYS)
     if not given.get("table"):
@@ -224,7 +226,7 @@ def _settings(file: Path) -> dict[str, Any]:
     return {"columns": {}, "ignore": [], **given}
 
 
-def _renamed(table: Table, names: Mapping[str, Any], ignored: list[Any]) -> Table:
+def _rename_columns(table: Table, names: Mapping[str, Any], ignored: list[Any]) -> Table:
     """The table without some columns, the others by their common names; what it does not have need not be left out."""
     if absent := [name for name in ignored if name not in table]:
         log.info("%s has no column %s, which %s would leave out", table.source, short(absent), SITE_FILE)
@@ -291,7 +293,7 @@ class TableSite:
     policy: what it does with rare categories, and with few rows that were held out.
     """
 
-    def __init__(self, party: Path, settings: Mapping[str, Any], make_site: MakeSite, policy: Policy = ALL):
+    def __init__(self, party: Path, settings: Json, make_site: MakeSite, policy: Policy = ALL):
         self.party, self.make_site = party, make_site
         self.recipe, self.agreed = recipe_of_goal(settings), agreement(settings)
         self.name, self.sites = settings["site"], list(settings["sites"])
@@ -432,12 +434,12 @@ class TableSite:
 
     def measure(self, request: Request) -> Arrays:
         """Sums by which a model of this run is measured on the rows that this site held out."""
-        return pack_summary(Summary(sums=sum_measures(self._own_model(request), self._measured_rows())))
+        return pack_summary(Summary(sums=sum_measures(self._own_model(request), self._count_measured_rows())))
 
     def calibrate(self, request: Request) -> Arrays:
         """Sums by which such a model is calibrated, at one (intercept, slope)."""
         model, (beta, meat) = self._own_model(request), unpack_place(request.arrays)
-        return pack_summary(Summary(sums=sum_calibration(model, self._measured_rows(), beta, meat)))
+        return pack_summary(Summary(sums=sum_calibration(model, self._count_measured_rows(), beta, meat)))
 
     def _own_model(self, request: Request) -> Model:
         model = unpack_model(request.arrays)
@@ -445,7 +447,7 @@ class TableSite:
             raise DisagreementError("this site measures models with the encoder and the answers of its own run")
         return model
 
-    def _measured_rows(self) -> Table | None:
+    def _count_measured_rows(self) -> Table | None:
         held_out = self.table.held_out
         return None if held_out is None or held_out.rows < self.least_held_out else held_out
 

@@ -15,14 +15,13 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from flwr.app import ConfigRecord, Context, Message, MessageType, RecordDict
 from flwr.serverapp import Grid, ServerApp
 
 from ...flower_client import FOLDER, RECORD
 from ...runtime.status import Code, Failure
-from ...storage import write_json
+from ...storage import Json, write_json
 from ..engine import NOT_CONNECTED, Inbox, collect
 from ..party import read_entry, write_log
 from ..wire import CarriedEngine
@@ -186,7 +185,7 @@ def serve(grid: Grid, context: Context) -> None:
     home = Path(str(context.run_config[FOLDER]))
     write_log(home)
     run = str(context.run_id)
-    outcome: dict[str, Any] = {"run": run, "pid": os.getpid()}
+    outcome: Json = {"run": run, "pid": os.getpid()}
     write_json(home / OUTCOME, {**outcome, "phase": "running", "error": None})
     try:
         read_entry(home)(CarriedEngine(Board(grid, home / "keys", stop_file(home, run))), home)

@@ -142,7 +142,8 @@ def provision(
     write_entry(server, SERVER, serve)
 
     for name in sites:
-        home, private = make_private_folder(layout.site(name)), f"{SECURE}/{NODE_KEY}" if own_keys else NODE_KEY
+        home = make_private_folder(layout.site(name))
+        private = f"{SECURE}/{NODE_KEY}" if own_keys else NODE_KEY
         if not own_keys:
             key = keys.new_key()
             write_file(server / "keys" / f"{name}.pub", keys.public_ssh(key))

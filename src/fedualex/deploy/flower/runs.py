@@ -7,9 +7,9 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
-from ...storage import write_atomically, write_json
+from ...storage import Json, write_atomically, write_json
 from ..party import Layout
 from .layout import CONNECTION, OUTCOME, SUBMITTED, environment, port, stop_file
 from .provision import connection
@@ -25,7 +25,7 @@ class FlowerError(RuntimeError):
     """A command that Flower refused or that did not reach the SuperLink."""
 
 
-def flwr(folder: Path, *arguments: str, options: Sequence[str] = ()) -> dict[str, Any]:
+def flwr(folder: Path, *arguments: str, options: Sequence[str] = ()) -> Json:
     """The JSON answer of `flwr ARGUMENTS` to the deployment's SuperLink. Its exit code is not looked at."""
     home = Layout(folder).server
     (home / "flwr").mkdir(exist_ok=True)
@@ -47,7 +47,7 @@ def flwr(folder: Path, *arguments: str, options: Sequence[str] = ()) -> dict[str
     return answer
 
 
-def _last_object(text: str) -> dict[str, Any] | None:
+def _last_object(text: str) -> Json | None:
     """The last JSON object in a text that may have lines of talk before it."""
     decoder, found, position = json.JSONDecoder(), None, text.find("{")
     while position >= 0:
@@ -105,7 +105,7 @@ def state(folder: Path) -> State:
         return State("none", None, "nothing was submitted")
     if word := _own_word(folder):
         return word
-    number = _submitted(home)
+    number = _find_latest(home)
     try:
         rows = [row for row in flwr(folder, "list")["runs"] if row["run-id"] == number]
     except FlowerError as error:
@@ -135,7 +135,7 @@ def stop(folder: Path, seconds: float = 60.0) -> State:
     home = Layout(folder).server
     if not (home / SUBMITTED).exists():
         return state(folder)
-    write_atomically(stop_file(home, _submitted(home)), b"")
+    write_atomically(stop_file(home, _find_latest(home)), b"")
     found = wait(folder, seconds)
     if found.phase in ("pending", "running"):
         flwr(folder, "stop", str(found.run))
@@ -143,7 +143,7 @@ def stop(folder: Path, seconds: float = 60.0) -> State:
     return found
 
 
-def _submitted(home: Path) -> str:
+def _find_latest(home: Path) -> str:
     """Flower's number of the latest run."""
     number: str = json.loads((home / SUBMITTED).read_text())["run"]
     return number
@@ -154,7 +154,7 @@ def _own_word(folder: Path) -> State | None:
     home = Layout(folder).server
     if not ((home / SUBMITTED).exists() and (home / OUTCOME).exists()):
         return None
-    number, said = _submitted(home), json.loads((home / OUTCOME).read_text())
+    number, said = _find_latest(home), json.loads((home / OUTCOME).read_text())
     if said["run"] != number:
         return None
     if said["phase"] == "running":

@@ -71,7 +71,8 @@ class SiteWorker:
                 return loaded[0]
 
             answer = make_answerer(load)
-            self._answer, self._run = (answer if loaded else None), run
+            self._answer = answer if loaded else None
+            self._run = run
             return answer(request)
         return self._answer(request)
 

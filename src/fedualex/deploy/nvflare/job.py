@@ -123,9 +123,9 @@ def submit(folder: Path, min_sites: int) -> str:
     admin = Layout(folder).admin
     try:
         with session(admin) as opened:
-            earlier = _state(opened, _recorded(admin))
+            earlier = _state(opened, _record(admin))
             if earlier not in ENDED:
-                raise RuntimeError(f"job {_recorded(admin)} is {earlier}: `fedualex deploy stop` ends it")
+                raise RuntimeError(f"job {_record(admin)} is {earlier}: `fedualex deploy stop` ends it")
             job_id: str = opened.submit_job(str(write_job((admin / "job").resolve(), min_sites)))
     except NoConnection:
         raise ConnectionError(f"the server of {folder} cannot be reached: start it, or all with `up`") from None
@@ -138,7 +138,7 @@ def state(folder: Path) -> State:
     admin = Layout(folder).admin
     try:
         with session(admin) as opened:
-            return _state(opened, _recorded(admin))
+            return _state(opened, _record(admin))
     except NoConnection:
         return "unreachable"
 
@@ -150,7 +150,7 @@ def wait(folder: Path, timeout: float) -> State:
     while found not in ENDED and time.monotonic() < end:
         try:
             with session(admin) as opened:
-                while (found := _state(opened, _recorded(admin))) not in ENDED and time.monotonic() < end:
+                while (found := _state(opened, _record(admin))) not in ENDED and time.monotonic() < end:
                     time.sleep(POLL)
         except NoConnection:  # the server may come back
             found = "unreachable"
@@ -166,7 +166,7 @@ def absent(folder: Path, sites: Sequence[str]) -> dict[str, Failure]:
             found = opened.get_client_job_status() or []
     except NoConnection:
         return {}
-    there = {one["client_name"] for one in found if one.get("job_id") == _recorded(admin)}
+    there = {one["client_name"] for one in found if one.get("job_id") == _record(admin)}
     words = {one["client_name"]: WORDS.get(one["status"], OUTSIDE) for one in found}
     return {name: words.get(name, NOT_CONNECTED) for name in sites if name not in there}
 
@@ -174,7 +174,7 @@ def absent(folder: Path, sites: Sequence[str]) -> dict[str, Failure]:
 def fetch(folder: Path, out: Path) -> None:
     """The result of the last job, which NVFlare gives to its submitter alone, into a new folder."""
     admin = Layout(folder).admin
-    if (job_id := _recorded(admin)) is None:
+    if (job_id := _record(admin)) is None:
         raise RuntimeError(f"no run was sent from {admin}: there is nothing to fetch")
     try:
         with session(admin) as opened, TemporaryDirectory() as place:
@@ -192,10 +192,10 @@ def abort(folder: Path) -> None:
     """End the last job; the loop sees `stopped()`."""
     admin = Layout(folder).admin
     with session(admin) as opened:
-        _end(opened, _recorded(admin))
+        _end(opened, _record(admin))
 
 
-def _recorded(admin: Path) -> str | None:
+def _record(admin: Path) -> str | None:
     file = admin / RECORD
     return json.loads(file.read_text())["job_id"] if file.exists() else None
 

@@ -9,7 +9,6 @@ import sys
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from cryptography.x509 import load_pem_x509_certificate
 from nvflare.lighter.constants import CtxKey
@@ -17,7 +16,7 @@ from nvflare.lighter.prov_utils import prepare_builders
 from nvflare.lighter.provision import prepare_project
 from nvflare.lighter.provisioner import Provisioner
 
-from ...storage import write_json
+from ...storage import Json, write_json
 from ..party import (
     ADMIN,
     SECURE,
@@ -81,7 +80,7 @@ def check_clock(folder: Path, now: datetime) -> None:
             )
 
 
-def _place_stores(resources: dict[str, Any], store: Path) -> None:
+def _place_stores(resources: Json, store: Path) -> None:
     """NVFlare takes absolute paths only, and by default the system's temporary folder."""
     resources["snapshot_persistor"]["args"]["storage"]["args"]["root_dir"] = str(store / "snapshots")
     for component in resources["components"]:
@@ -148,7 +147,7 @@ def write_policy(party: Path) -> None:
     write_json(local / "log_config.json", logging)
 
 
-def _schedule_at_once(resources: dict[str, Any]) -> None:
+def _schedule_at_once(resources: Json) -> None:
     """One job at a time, tried every few seconds until its sites are there, not ten times and never again."""
     for component in resources["components"]:
         if component["id"] == "job_scheduler":
@@ -221,8 +220,8 @@ def provision(
     _protect(layout)
 
 
-def _project(sites: Sequence[str], host: str, port: int, viewers: Sequence[str]) -> dict[str, Any]:
-    def party(name: str, type_: str, **more: object) -> dict[str, Any]:
+def _project(sites: Sequence[str], host: str, port: int, viewers: Sequence[str]) -> Json:
+    def party(name: str, type_: str, **more: object) -> Json:
         return {"name": name, "type": type_, "org": ORGANIZATION, **more}
 
     impl = "nvflare.lighter.impl"
@@ -245,7 +244,7 @@ def _project(sites: Sequence[str], host: str, port: int, viewers: Sequence[str])
     }
 
 
-def _make_kits(authority: Path, project: dict[str, Any]) -> Path:
+def _make_kits(authority: Path, project: Json) -> Path:
     said = io.StringIO()
     with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
         context = Provisioner(str(authority), prepare_builders(project)).provision(prepare_project(project))

@@ -80,7 +80,8 @@ def join(party: Path, name: str, make_public: MakePublic, *, renew: bool = False
     if renew:
         for file in (file for file in own.iterdir() if file.name not in (AUTHORITY, ROSTER)):
             file.unlink()
-    public, transport = "" if name in RESERVED else _make_mask_key(party), make_public(own, name)
+    public = "" if name in RESERVED else _make_mask_key(party)
+    transport = make_public(own, name)
     request = party / f"join-{name}.json"
     write_json(request, {"site": name, "key": public, "transport": transport})
     return request, fingerprint(public, transport)

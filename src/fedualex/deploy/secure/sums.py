@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...algorithms import Method
+from ...arrays import Values
 from ..engine import Arrays
 from ..party import SECURE
 
@@ -31,7 +32,7 @@ def quantization(sites: int) -> float:
     return sites * UNITS[-1] / 2
 
 
-def encode_words(name: str, values: NDArray[Any], words: int) -> NDArray[np.uint64]:
+def encode_words(name: str, values: Values, words: int) -> NDArray[np.uint64]:
     """The words of each number along a new first axis; a refusal by name where one does not fit."""
     units, rest = UNITS[-words:], np.asarray(values, np.float64)
     encoded = np.empty((words, *rest.shape), np.int64)

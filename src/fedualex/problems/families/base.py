@@ -4,26 +4,25 @@ Formulas are written once, for arrays of numpy and of jax: where all arguments a
 """
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from types import ModuleType
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from numpy.typing import NDArray
 
-from ...arrays import Module
+from ...arrays import Array, Module, Reals, Values
 from ...regularizers import Box
 from ...summaries import Known
 from ..known import Ball
 from ..readings import Reading
 from ..rows import Rows
 
-Sums = Mapping[str, NDArray[Any]]
+Sums = Known
 
 
-def namespace(*arrays: Any) -> ModuleType:
+def namespace(*arrays: object) -> ModuleType:
     """jax.numpy if any of the arrays is jax's or traced by it, else numpy."""
     return jnp if any(isinstance(array, jax.Array) for array in arrays) else np
 
@@ -31,8 +30,8 @@ def namespace(*arrays: Any) -> ModuleType:
 class Accuracy(NamedTuple):
     """How far computed numbers may be from the exact ones of the very arguments that were given, in units of UNIT."""
 
-    value: Any
-    slope: Any
+    value: Array
+    slope: Array
 
 
 EXP_LOG = 8.0
@@ -75,34 +74,34 @@ class Family(Module):
         return 1.0
 
     @abstractmethod
-    def loss(self, score: Any, target: Any) -> Any:
+    def loss(self, score: Array, target: Array) -> Array:
         """phi(score) of each row."""
 
     @abstractmethod
-    def slope(self, score: Any, target: Any) -> Any:
+    def slope(self, score: Array, target: Array) -> Array:
         """phi'(score), of the shape of the score."""
 
     @abstractmethod
-    def second(self, score: Any, target: Any) -> Any:
+    def second(self, score: Array, target: Array) -> Array:
         """phi''(score); a matrix for each row of several scores. Where there is none, an element of Clarke's."""
 
     @abstractmethod
-    def conjugate(self, slope: Any, target: Any) -> Any:
+    def conjugate(self, slope: Array, target: Array) -> Array:
         """phi*(a) = sup_s a s - phi(s) of each row; +inf where that is not finite."""
 
     @abstractmethod
-    def clipped(self, slope: Any, target: Any) -> Any:
+    def clipped(self, slope: Array, target: Array) -> Array:
         """The nearest a with a finite conjugate."""
 
     @abstractmethod
-    def size(self, reach: Any, target: Any) -> Any:
+    def size(self, reach: Array, target: Array) -> Array:
         """What measures the rounding of the loss.
 
         If a score is a sum of n terms of total size `reach`, the loss is computed to within (n + 16) UNIT size, and its
         slope to within (n + 16) UNIT times the derivative of `size`.
         """
 
-    def accuracy(self, score: Any, target: Any) -> Accuracy | None:
+    def accuracy(self, score: Array, target: Array) -> Accuracy | None:
         """How far `loss` and `slope` may be off, in numpy or differentiated by jax; None if nobody derived it.
 
         With it, and with `conjugate_accuracy`, what rounding does to bounds of the optimal value is proved; else it is
@@ -110,29 +109,29 @@ class Family(Module):
         """
         return None
 
-    def conjugate_accuracy(self, slope: Any, target: Any) -> Accuracy:
+    def conjugate_accuracy(self, slope: Array, target: Array) -> Accuracy:
         """How far `conjugate` may be off, in numpy, at a `clipped` slope, and how near a slope in its domain is."""
         raise NotImplementedError(f"{type(self).__name__} says how accurate its loss is, but not its conjugate")
 
-    def inside(self, slope: Any, target: Any) -> Any:
+    def inside(self, slope: Array, target: Array) -> Array:
         """The slope of the domain that a `clipped` one stands for, as exact as its own digits are."""
         return slope
 
     @abstractmethod
-    def curvature(self, lower: Any, upper: Any, target: Any) -> Any:
+    def curvature(self, lower: Array, upper: Array, target: Array) -> float | Array:
         """A bound of the second derivative, of its largest eigenvalue for several scores, for lower <= score <= upper.
 
         One number for all rows, or one for each.
         """
 
     @abstractmethod
-    def steepest(self, lower: Any, upper: Any, target: Any) -> Any:
+    def steepest(self, lower: Array, upper: Array, target: Array) -> Array:
         """A bound of the norm of the slope of each row, for lower <= score <= upper."""
 
     # Targets.
 
     @abstractmethod
-    def column(self, y: object, rows: int) -> NDArray[Any]:
+    def column(self, y: object, rows: int) -> Values:
         """The targets of so many rows as callers give them, checked."""
 
     def settled(self, known: Sequence[Known]) -> "Family":
@@ -144,28 +143,36 @@ class Family(Module):
         return ()
 
     @abstractmethod
-    def encoded(self, rows: Rows, known: Sequence[Known]) -> NDArray[Any]:
+    def encoded(self, rows: Rows, known: Sequence[Known]) -> Reals:
         """The targets of a client's rows as the loss takes them."""
 
     # The derived domain: what clients send, and what is read from it.
 
     @abstractmethod
-    def opening(self, rows: Rows, masses: NDArray[Any]) -> dict[str, dict[str, NDArray[Any]]]:
+    def opening(self, rows: Rows, masses: Reals) -> dict[str, dict[str, Values]]:
         """Parts of a client's first summary: what decides a constant score, or the labels."""
 
     @abstractmethod
-    def spread(self, rows: Rows) -> dict[str, dict[str, NDArray[Any]]]:
+    def spread(self, rows: Rows) -> dict[str, dict[str, Values]]:
         """The same for a grid of constant scores."""
 
     @abstractmethod
-    def evidence(self, rows: Rows, known: Sequence[Known], masses: NDArray[Any], around: Any) -> Sums:
+    def evidence(self, rows: Rows, known: Sequence[Known], masses: Reals, around: Sequence[float] | Reals) -> Sums:
         """Sums over a client's rows, of these weights, by which a bound of the mean loss bounds the bias.
 
         around: the least and the largest of the constant scores that were tried.
         """
 
     @abstractmethod
-    def box(self, sums: Sums, mass: float, around: Any, ball: Ball, budget: float, center: Any = 0.0) -> Box:
+    def box(
+        self,
+        sums: Sums,
+        mass: float,
+        around: Sequence[float] | Reals,
+        ball: Ball,
+        budget: float,
+        center: Reals | float = 0.0,
+    ) -> Box:
         """All biases with which the mean loss may be within the budget, for weights in the ball.
 
         sums, mass: the sums of `opening` and `evidence`, and the weight of all rows. center: taken off every row.
@@ -178,13 +185,13 @@ class Family(Module):
     def constant(self, sums: Sums, mass: float) -> float:
         """A constant score of small mean loss, from the sums of `opening`."""
 
-    def losses_of(self, rows: Rows, known: Sequence[Known]) -> Callable[[NDArray[Any]], NDArray[Any]]:
+    def losses_of(self, rows: Rows, known: Sequence[Known]) -> Callable[[Reals], Reals]:
         """From scores of these rows to the loss of each."""
         target = self.encoded(rows, known)
         return lambda scores: np.asarray(self.loss(scores, target))
 
     @abstractmethod
-    def losses(self, score: float, rows: Rows) -> dict[str, NDArray[Any]]:
+    def losses(self, score: float, rows: Rows) -> dict[str, Reals]:
         """{"losses": those of a client's rows at a constant score}; nothing if the budget is known without them."""
 
     @abstractmethod
@@ -192,18 +199,20 @@ class Family(Module):
         """The mean loss of a constant score, of 0 without intercept, from the sums of `losses` and `evidence`."""
 
     @abstractmethod
-    def worst_budget(self, sums: Sums, group_mass: NDArray[Any]) -> float:
+    def worst_budget(self, sums: Sums, group_mass: Reals) -> float:
         """The largest mean loss of a group at a constant score; sums has "group_losses" where there are losses."""
 
     @abstractmethod
-    def grid(self, known: Sequence[Known], least: float) -> NDArray[Any]:
+    def grid(self, known: Sequence[Known], least: float) -> Reals:
         """Constant scores to try, from what `spread` became; some rows should have a mean loss as small as `least`."""
 
-    def limit_evidence(self, rows: Rows, known: Sequence[Known], masses: NDArray[Any], around: Any) -> Sums:
+    def limit_evidence(
+        self, rows: Rows, known: Sequence[Known], masses: Reals, around: Sequence[float] | Reals
+    ) -> Sums:
         """`evidence` of the rows of an objective and of each group with a limit, one row of masses each."""
         target = np.asarray(masses[0] @ rows.y)
         return {"target_sum": target, **self.evidence(rows, known, masses[0], around)}
 
-    def limit_box(self, sums: Sums, bounds: NDArray[Any], around: Any, ball: Ball) -> Box:
+    def limit_box(self, sums: Sums, bounds: Reals, around: Sequence[float] | Reals, ball: Ball) -> Box:
         """`box` from `limit_evidence` and "group_mass", where the mean losses have these bounds."""
         return self.box(sums, sums["group_mass"][0], around, ball, float(bounds[0]))

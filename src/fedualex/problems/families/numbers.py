@@ -11,6 +11,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from ...accepted import Number
+from ...arrays import Array, Reals, Values
 from ...regularizers import Box
 from ...summaries import Known
 from ...validation import positive
@@ -38,14 +40,14 @@ class NumberFamily(Family):
     evidence_rows: ClassVar[str] = "tangent_rows"
 
     @abstractmethod
-    def mean(self, score: Any) -> Any:
+    def mean(self, score: Array) -> Array:
         """The prediction of a score."""
 
     @abstractmethod
-    def link(self, mean: Any) -> Any:
+    def link(self, mean: Array) -> Array:
         """The score of a prediction."""
 
-    def allows(self, target: NDArray[Any]) -> NDArray[np.bool_]:
+    def allows(self, target: Reals) -> NDArray[np.bool_]:
         """Which targets have a loss."""
         return np.isfinite(target)
 
@@ -53,7 +55,11 @@ class NumberFamily(Family):
     def reading(self) -> Reading:
         return MeanReading(self)
 
-    def check_targets(self, target: NDArray[Any], what: str = "y") -> NDArray[Any]:
+    def log_likelihood(self, score: Array, target: Array) -> Array:
+        """The log-likelihood of each row, of a family of counts."""
+        raise NotImplementedError(f"{type(self).__name__} says that it is of counts, but not how likely they are")
+
+    def check_targets(self, target: Reals, what: str = "y") -> Reals:
         """The targets, or a refusal of the first that is not accepted."""
         if not (fine := self.allows(target)).all():
             row = int(np.argmin(fine))
@@ -62,27 +68,35 @@ class NumberFamily(Family):
             )
         return target
 
-    def column(self, y: object, rows: int) -> NDArray[Any]:
+    def column(self, y: object, rows: int) -> Reals:
         return self.check_targets(targets(y, rows))
 
-    def encoded(self, rows: Rows, known: Sequence[Known]) -> NDArray[Any]:
+    def encoded(self, rows: Rows, known: Sequence[Known]) -> Reals:
         return rows.y
 
-    def opening(self, rows: Rows, masses: NDArray[Any]) -> dict[str, dict[str, NDArray[Any]]]:
+    def opening(self, rows: Rows, masses: Reals) -> dict[str, dict[str, Values]]:
         return {"sums": {"target_sum": np.asarray(masses @ rows.y)}}
 
-    def spread(self, rows: Rows) -> dict[str, dict[str, NDArray[Any]]]:
+    def spread(self, rows: Rows) -> dict[str, dict[str, Values]]:
         counted = rows.y[rows.shares > 0]
         ends = np.array([np.max(side, initial=-np.inf) for side in (-counted, counted)])
         return {"largest": {"range": ends}}
 
-    def evidence(self, rows: Rows, known: Sequence[Known], masses: NDArray[Any], around: Any) -> Sums:
+    def evidence(self, rows: Rows, known: Sequence[Known], masses: Reals, around: Sequence[float] | Reals) -> Sums:
         scores = self._tangent_scores(around)[:, None]
         slopes = masses * self.slope(scores, rows.y)
         losses = self.loss(scores, rows.y) @ masses
         return {"tangent_losses": losses, "tangent_slopes": slopes.sum(axis=1), "tangent_rows": slopes @ rows.X}
 
-    def box(self, sums: Sums, mass: float, around: Any, ball: Ball, budget: float, center: Any = 0.0) -> Box:
+    def box(
+        self,
+        sums: Sums,
+        mass: float,
+        around: Sequence[float] | Reals,
+        ball: Ball,
+        budget: float,
+        center: Reals | float = 0.0,
+    ) -> Box:
         slope = sums["tangent_slopes"] / mass
         if not slope[0] < 0 < slope[1]:
             raise ValueError(
@@ -97,20 +111,20 @@ class NumberFamily(Family):
     def constant(self, sums: Sums, mass: float) -> float:
         return float(self.link((sums["target_sum"] / mass)[()]))
 
-    def losses(self, score: float, rows: Rows) -> dict[str, NDArray[Any]]:
-        return {"losses": self.loss(score, rows.y)}
+    def losses(self, score: float, rows: Rows) -> dict[str, Reals]:
+        return {"losses": np.asarray(self.loss(np.asarray(score), rows.y))}
 
     def budget(self, sums: Sums, mass: float, intercept: bool) -> float:
         return float((sums["losses"] / mass)[()])
 
-    def worst_budget(self, sums: Sums, group_mass: NDArray[Any]) -> float:
+    def worst_budget(self, sums: Sums, group_mass: Reals) -> float:
         return float(np.max(sums["group_losses"] / group_mass))
 
-    def grid(self, known: Sequence[Known], least: float) -> NDArray[Any]:
+    def grid(self, known: Sequence[Known], least: float) -> Reals:
         below, above = known[0]["range"]
         return np.linspace(self.link(-below), self.link(above), 101)
 
-    def _tangent_scores(self, around: Any) -> NDArray[Any]:
+    def _tangent_scores(self, around: Sequence[float] | Reals) -> Reals:
         return np.array([around[0] - 1.0, around[1] + 1.0])
 
 
@@ -132,16 +146,24 @@ class LocationFamily(NumberFamily):
     def reading(self) -> Reading:
         return NumberReading()
 
-    def mean(self, score: Any) -> Any:
+    def mean(self, score: Array) -> Array:
         return score
 
-    def link(self, mean: Any) -> Any:
+    def link(self, mean: Array) -> Array:
         return mean
 
-    def evidence(self, rows: Rows, known: Sequence[Known], masses: NDArray[Any], around: Any) -> Sums:
+    def evidence(self, rows: Rows, known: Sequence[Known], masses: Reals, around: Sequence[float] | Reals) -> Sums:
         return {"row_sum": masses @ rows.X}
 
-    def box(self, sums: Sums, mass: float, around: Any, ball: Ball, budget: float, center: Any = 0.0) -> Box:
+    def box(
+        self,
+        sums: Sums,
+        mass: float,
+        around: Sequence[float] | Reals,
+        ball: Ball,
+        budget: float,
+        center: Reals | float = 0.0,
+    ) -> Box:
         mean = sums["row_sum"] / mass - center
         return bias_box((sums["target_sum"] / mass)[()], mean, ball, self.reach(budget))
 
@@ -152,37 +174,37 @@ class Squared(LocationFamily):
     name: ClassVar[str] = "squared"
     exact_second: ClassVar[bool] = True
 
-    def loss(self, score: Any, target: Any) -> Any:
+    def loss(self, score: Array, target: Array) -> Array:
         return (score - target) ** 2 / 2
 
-    def slope(self, score: Any, target: Any) -> Any:
+    def slope(self, score: Array, target: Array) -> Array:
         return score - target
 
-    def second(self, score: Any, target: Any) -> Any:
+    def second(self, score: Array, target: Array) -> Array:
         return namespace(score, target).ones_like(score - target)
 
-    def conjugate(self, slope: Any, target: Any) -> Any:
+    def conjugate(self, slope: Array, target: Array) -> Array:
         return slope * (slope / 2 + target)
 
-    def clipped(self, slope: Any, target: Any) -> Any:
+    def clipped(self, slope: Array, target: Array) -> Array:
         return slope
 
-    def size(self, reach: Any, target: Any) -> Any:
+    def size(self, reach: Array, target: Array) -> Array:
         """(reach + |target|)^2."""
         return (reach + namespace(reach, target).abs(target)) ** 2
 
-    def accuracy(self, score: Any, target: Any) -> Accuracy:
+    def accuracy(self, score: Array, target: Array) -> Accuracy:
         """A difference, a square and a half: relative errors, as nothing cancels after the first of them."""
         return Accuracy(6 * self.loss(score, target), 4 * np.abs(self.slope(score, target)))
 
-    def conjugate_accuracy(self, slope: Any, target: Any) -> Accuracy:
+    def conjugate_accuracy(self, slope: Array, target: Array) -> Accuracy:
         """a (a / 2 + target): a sum and a product."""
         return Accuracy(6 * np.abs(self.conjugate(slope, target)), np.zeros_like(slope))
 
-    def curvature(self, lower: Any, upper: Any, target: Any) -> Any:
+    def curvature(self, lower: Array, upper: Array, target: Array) -> float | Array:
         return 1.0
 
-    def steepest(self, lower: Any, upper: Any, target: Any) -> Any:
+    def steepest(self, lower: Array, upper: Array, target: Array) -> Array:
         return np.maximum(np.abs(upper - target), np.abs(target - lower))
 
     def reach(self, budget: float) -> float:
@@ -195,47 +217,47 @@ class Huber(LocationFamily):
 
     name: ClassVar[str] = "huber"
     likelihood: ClassVar[bool] = False
-    delta: Any
+    delta: Number
 
-    def __init__(self, delta: Any = 1.0):
+    def __init__(self, delta: Number = 1.0):
         self.delta = positive("delta", delta)
 
-    def loss(self, score: Any, target: Any) -> Any:
+    def loss(self, score: Array, target: Array) -> Array:
         inner = self.slope(score, target)
         return inner * (score - target - inner / 2)
 
-    def slope(self, score: Any, target: Any) -> Any:
+    def slope(self, score: Array, target: Array) -> Array:
         return self._within(score - target)
 
-    def second(self, score: Any, target: Any) -> Any:
+    def second(self, score: Array, target: Array) -> Array:
         """1 where |score - target| <= delta, else 0."""
         apart = score - target
         xp, delta = self._delta(apart)
         return xp.where(xp.abs(apart) <= delta, xp.ones_like(apart), 0.0)
 
-    def conjugate(self, slope: Any, target: Any) -> Any:
+    def conjugate(self, slope: Array, target: Array) -> Array:
         xp, delta = self._delta(slope)
         return xp.where(xp.abs(slope) <= delta, slope * (slope / 2 + target), xp.inf)
 
-    def clipped(self, slope: Any, target: Any) -> Any:
+    def clipped(self, slope: Array, target: Array) -> Array:
         return self._within(slope)
 
-    def size(self, reach: Any, target: Any) -> Any:
+    def size(self, reach: Array, target: Array) -> Array:
         """(reach + |target|)^2: never less than the square's."""
         return Squared().size(reach, target)
 
-    def accuracy(self, score: Any, target: Any) -> Accuracy:
+    def accuracy(self, score: Array, target: Array) -> Accuracy:
         """|u| - |clip(u)| / 2 is at least |u| / 2, so that errors are relative as those of the square are."""
         return Accuracy(12 * self.loss(score, target), 8 * np.abs(self.slope(score, target)))
 
-    def conjugate_accuracy(self, slope: Any, target: Any) -> Accuracy:
+    def conjugate_accuracy(self, slope: Array, target: Array) -> Accuracy:
         """That of the square: a clipped slope is within delta as it is."""
         return Squared().conjugate_accuracy(slope, target)
 
-    def curvature(self, lower: Any, upper: Any, target: Any) -> Any:
+    def curvature(self, lower: Array, upper: Array, target: Array) -> float | Array:
         return 1.0
 
-    def steepest(self, lower: Any, upper: Any, target: Any) -> Any:
+    def steepest(self, lower: Array, upper: Array, target: Array) -> Array:
         return np.minimum(Squared().steepest(lower, upper, target), self.delta)
 
     def reach(self, budget: float) -> float:
@@ -243,11 +265,11 @@ class Huber(LocationFamily):
         delta = float(self.delta)
         return float(np.sqrt(2 * budget)) if 2 * budget <= delta**2 else budget / delta + delta / 2
 
-    def _within(self, numbers: Any) -> Any:
+    def _within(self, numbers: Array) -> Array:
         xp, delta = self._delta(numbers)
         return xp.clip(numbers, -delta, delta)
 
-    def _delta(self, like: Any) -> tuple[ModuleType, Any]:
+    def _delta(self, like: Array) -> tuple[ModuleType, Array]:
         """The namespace of these numbers, and delta in their precision."""
         xp = namespace(like, self.delta)
         return xp, xp.asarray(self.delta, xp.result_type(like, 1.0))
@@ -262,48 +284,48 @@ class Absolute(LocationFamily):
     name: ClassVar[str] = "absolute"
     likelihood: ClassVar[bool] = False
     self_concordant: ClassVar[bool] = True
-    delta: Any
+    delta: Number
 
-    def __init__(self, delta: Any = 0.1):
+    def __init__(self, delta: Number = 0.1):
         self.delta = positive("delta", delta)
 
-    def loss(self, score: Any, target: Any) -> Any:
+    def loss(self, score: Array, target: Array) -> Array:
         apart, delta, whole = self._parts(score, target)
         return apart * (apart / (whole + delta))
 
-    def slope(self, score: Any, target: Any) -> Any:
+    def slope(self, score: Array, target: Array) -> Array:
         apart, _, whole = self._parts(score, target)
         return apart / whole
 
-    def second(self, score: Any, target: Any) -> Any:
+    def second(self, score: Array, target: Array) -> Array:
         _, delta, whole = self._parts(score, target)
         return (delta / whole) ** 2 / whole
 
-    def conjugate(self, slope: Any, target: Any) -> Any:
+    def conjugate(self, slope: Array, target: Array) -> Array:
         """a target + delta (1 - sqrt(1 - a^2))."""
         xp = namespace(slope, target, self.delta)
         rest = xp.sqrt(xp.clip(1 - slope, 0.0, None) * xp.clip(1 + slope, 0.0, None))
         return xp.where(xp.abs(slope) <= 1, slope * (target + self.delta * slope / (1 + rest)), xp.inf)
 
-    def clipped(self, slope: Any, target: Any) -> Any:
+    def clipped(self, slope: Array, target: Array) -> Array:
         return namespace(slope, target).clip(slope, -1.0, 1.0)
 
-    def size(self, reach: Any, target: Any) -> Any:
+    def size(self, reach: Array, target: Array) -> Array:
         """(reach + |target|)^2 / delta."""
-        return Squared().size(reach, target) / self.delta
+        return namespace(reach, target, self.delta).divide(Squared().size(reach, target), self.delta)
 
-    def accuracy(self, score: Any, target: Any) -> Accuracy:
+    def accuracy(self, score: Array, target: Array) -> Accuracy:
         """A difference, and from it a root, sums of positive numbers and quotients: relative errors."""
         return Accuracy(16 * self.loss(score, target), 16 * np.abs(self.slope(score, target)))
 
-    def conjugate_accuracy(self, slope: Any, target: Any) -> Accuracy:
+    def conjugate_accuracy(self, slope: Array, target: Array) -> Accuracy:
         """1 - a and 1 + a are rounded relatively, so the root is; then a sum of two terms, and a product."""
         return Accuracy(16 * np.abs(slope) * (np.abs(target) + float(self.delta)), np.zeros_like(slope))
 
-    def curvature(self, lower: Any, upper: Any, target: Any) -> Any:
-        return 1.0 / self.delta
+    def curvature(self, lower: Array, upper: Array, target: Array) -> float | Array:
+        return np.asarray(1.0 / float(self.delta))
 
-    def steepest(self, lower: Any, upper: Any, target: Any) -> Any:
+    def steepest(self, lower: Array, upper: Array, target: Array) -> Array:
         return np.abs(self.slope(target + Squared().steepest(lower, upper, target), target))
 
     def reach(self, budget: float) -> float:
@@ -315,7 +337,7 @@ class Absolute(LocationFamily):
         """The largest 3 |u| / (u^2 + delta^2)."""
         return 1.5 / float(self.delta)
 
-    def _parts(self, score: Any, target: Any) -> tuple[Any, Any, Any]:
+    def _parts(self, score: Array, target: Array) -> tuple[Any, Any, Any]:
         """u, delta in its precision, and sqrt(u^2 + delta^2)."""
         apart = score - target
         xp = namespace(apart, self.delta)
