@@ -158,3 +158,21 @@ def test_codes_are_the_same_however_a_file_writes_them(fitted):
 def test_a_reference_is_a_column_and_a_level(fitted, given):
     message = refused("fit", fitted[0] / "heart.csv", "--target", "disease", "--reference", given)
     assert "must be COLUMN=LEVEL, such as thal=3" in message
+
+
+def test_calibrated_probabilities_lie_on_the_line_of_held_out_rows(fitted):
+    place, _ = fitted
+    write(place / "large.csv", heart_columns(rows=500, seed=4))
+    cli("fit", place / "large.csv", *FIT, "--out", place / "large")
+    model = models.load(place / "large")
+    files = [cli("predict", place / "large", place / "new.csv", *flag).output for flag in ((), ("--calibrated",))]
+    plain, moved = ([*csv.DictReader(io.StringIO(text))] for text in files)
+    line = model.training["held_out"]["calibration"]["overall"]
+    chances = [np.array([float(row["probability of yes"]) for row in rows]) for rows in (plain, moved)]
+    odds = [np.log(one / (1 - one)) for one in chances]
+    np.testing.assert_allclose(odds[1], line["intercept"][0] + line["slope"][0] * odds[0], rtol=1e-9, atol=1e-9)
+    assert [row["prediction"] for row in moved] == [row["prediction"] for row in plain]
+    assert abs(line["slope"][0] - 1) > 1e-3
+    without = models.Model(model.encoder, model.weights, model.bias, model.answers, model.target)
+    with pytest.raises(ValueError, match="this model has no line of calibration: a fit keeps it of two classes"):
+        without.calibrated()

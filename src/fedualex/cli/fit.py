@@ -180,6 +180,7 @@ def _tell(text: str) -> None:
 )
 @click.option("--survival", callback=names, help="cox: times, with commas between, up to which to tell survival.")
 @click.option("--clients", help="With --survival: the column that says whose baseline hazard is a row's.")
+@click.option("--calibrated", is_flag=True, help="Probabilities by the line of calibration of the rows held out.")
 @json_option
 @one_line_errors
 def predict(
@@ -190,6 +191,7 @@ def predict(
     out: Path | None,
     survival: list[str] | None,
     clients: str | None,
+    calibrated: bool,
     as_json: bool,
 ) -> None:
     """Predict the rows of a TABLE by a MODEL: a CSV file with the prediction, the score and the probabilities."""
@@ -197,7 +199,7 @@ def predict(
     from ..models import load
     from ..storage import write_atomically
 
-    found = load(model)
+    found = load(model).calibrated() if calibrated else load(model)
     rows = _rows_for(found, table, [*(keep or []), *([clients] if clients else [])], key)
     for sentence in (*_unseen(found, rows), *_beyond(found, rows)):
         echo_line(f"note: {sentence}", err=True)

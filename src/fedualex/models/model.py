@@ -228,6 +228,21 @@ class Model:
         rows = self.encoder.curve_at(name, np.asarray(values, float))
         return np.asarray(self.answers.scale * (rows @ self.weights))
 
+    def calibrated(self) -> "Model":
+        """The model whose scores lie on the line of calibration of the rows that were held out: other probabilities of
+        two classes, the same predictions. A ValueError where no such line was kept.
+        """
+        held = (self.training.get("held_out") or {}).get("calibration") or {}
+        line = held.get("overall") or {}
+        if len(self.classes) != 2 or not line.get("slope"):
+            why = line.get("sentence") or "a fit keeps it of two classes with probabilities and held-out rows"
+            raise ValueError(f"this model has no line of calibration: {why}")
+        slope, start = line["slope"][0], line["intercept"][0]
+        if not slope > 0:
+            raise ValueError(f"this model has no line of calibration that rises: its slope is {slope:.3g}")
+        moved = replace(self.answers, threshold=slope * self.answers.threshold + start)
+        return replace(self, weights=slope * self.weights, bias=slope * self.bias + start, answers=moved)
+
     def effects(self, errors: str | None = None) -> Json:
         """The table of effects that a fit has kept, as plain data; {"refused": why} where there is none.
 
