@@ -4,16 +4,17 @@
 
 crossover: FeDualNewton with second derivatives of all variables, with those of WORKING columns, and FeDualSlide, in
 exchanges, bytes of one client and CPU seconds of one process, until 1e-4; of these numbers of columns, or of all. wide:
-the last two on many more columns. raw: FeDualSlide on columns of scales from .01 to 100, measured in their own units
-and in those of a diagonal metric; a ridge problem of one's own, which has the same domain in both.
+the last two on many more columns. raw: FeDualSlide on raw columns, made ones of scales from .01 to 100 and those of
+bundled tables, in their own units and in the metric of the problem.
 Made tables: columns with a common factor, 20 of which matter; l1 as a share of the least that makes all weights 0.
 """
 
 import sys
 import time
+from collections.abc import Callable
 from typing import Any
 
-import jax.numpy as jnp
+import equinox as eqx
 import numpy as np
 from scipy.sparse import csr_array, random_array
 
@@ -38,7 +39,7 @@ WIDE: list[tuple[str, int, int, dict[str, Any]]] = [
 ]
 
 
-def made(
+def made_rows(
     kind: str,
     columns: int,
     rows: int,
@@ -46,8 +47,8 @@ def made(
     common: float = 0.5,
     raw: bool = False,
     sparse: bool = False,
-) -> Any:
-    """A problem. common: the share of the common factor in each column. raw: columns of scales from .01 to 100."""
+) -> tuple[Any, Any, float]:
+    """Rows, targets and l1. common: the share of a common factor in each column. raw: scales from .01 to 100."""
     rng = np.random.default_rng(0)
     if sparse:
         X: Any = csr_array(random_array((rows, columns), density=0.01, rng=rng))
@@ -60,7 +61,12 @@ def made(
     X = X * 10 ** rng.uniform(-2, 2, size=columns) if raw else X
     target = score + rng.normal(size=rows) if kind == "lasso" else (score + rng.logistic(size=rows) > 0).astype(int)
     slope = np.asarray(X.T @ (target - target.mean())) / rows
-    l1 = share * float(np.max(np.abs(slope)))
+    return X, target, share * float(np.max(np.abs(slope)))
+
+
+def made(kind: str, columns: int, rows: int, **options: Any) -> Any:
+    """A problem of `made_rows`."""
+    X, target, l1 = made_rows(kind, columns, rows, **options)
     if kind == "worst client":
         return fx.problems.agnostic(X, target, np.argsort(np.argsort(X[:, 0])) * 5 // rows, l1=l1)
     family = "squared" if kind == "lasso" else "logistic"
@@ -104,33 +110,45 @@ def widen() -> None:
         print(f"| {words} | {columns:,} | {rows:,} | {' | '.join(found)} |", flush=True)
 
 
-def ridge(scale: Any, X: Any, target: Any, l2: float, radius: Any) -> Any:
-    """Logistic regression with a ridge in x = v / scale, |x_j| <= radius_j: the same problem for every scale."""
-
-    def loss(v: Any, example: Any) -> Any:
-        row, label = example
-        return jnp.logaddexp(0.0, -label * (row @ v)) + l2 / 2 * jnp.sum((v * jnp.asarray(1 / scale, v.dtype)) ** 2)
-
-    rows = [(X[m::3] / scale, target[m::3]) for m in range(3)]
-    box = fx.Box(lower=-radius * scale, upper=radius * scale)
-    return fx.Problem(loss, x=box, like=fx.Saddle(np.zeros(X.shape[1])), data=rows, floor=fx.problems.Floor(None, 0.0))
+def bundled(name: str, family: str, **options: Any) -> Any:
+    """A raw table, centered; a target of numbers has deviation 1."""
+    X, y = fx.data.bundled(name)
+    y = (y - y.mean()) / y.std() if family == "squared" else y
+    return fx.problems.sparse_glm(family, X, y, fx.data.iid(len(y), 3), center=X.mean(axis=0), **options)
 
 
-def compare_metrics() -> None:
-    """One row for each ridge and domain: FeDualSlide in two metrics."""
-    print("| l2 | domain | in the columns' own units | in a diagonal metric |\n|---|---|---|---|")
-    rng = np.random.default_rng(0)
-    size = 10 ** rng.uniform(-2, 2, size=60)
-    Z = np.sqrt(0.5) * rng.normal(size=(300, 60)) + np.sqrt(0.5) * rng.normal(size=(300, 1))
-    score = Z[:, :20] @ rng.normal(size=20)
-    target = np.where(2 * (score - score.mean()) / score.std() + rng.logistic(size=300) > 0, 1.0, -1.0)
-    for l2 in (1e-3, 1e-1):
-        reach = np.full(60, np.sqrt(2 * np.log(2) / l2))
-        for words, radius in (("within reach of the objective", reach), ("three deviations of a score", 3 / size)):
-            metrics = np.ones(60), np.sqrt(size**2 / 4 + l2)  # the second bounds the diagonal of the second derivatives
-            problems = [ridge(scale, Z * size, target, l2, radius) for scale in metrics]
-            found = [until(problem, fx.FeDualSlide(mode="survey")) for problem in problems]
-            print(f"| {l2:g} | {words} | {' | '.join(found)} |", flush=True)
+def grouped(columns: int, rows: int) -> Any:
+    """Ten columns in each group, which no working set takes apart."""
+    X, target, l1 = made_rows("logistic", columns, rows, raw=True)
+    groups = np.arange(columns) // 10
+    return fx.problems.sparse_glm("logistic", X, target, fx.data.iid(rows, 3), group=l1 / 10, groups=groups)
+
+
+RAW: dict[str, Callable[[], Any]] = {
+    "lasso, diabetes": lambda: bundled("diabetes", "squared", l1=0.01),
+    "logistic, breast cancer": lambda: bundled("breast_cancer", "logistic", l1=0.001),
+    "softmax, wine": lambda: bundled("wine", "logistic", l1=0.01),
+    "logistic, 2,000 columns": lambda: made("logistic", 2_000, 1000, raw=True),
+    "logistic with groups, 2,000 columns": lambda: grouped(2_000, 1000),
+    "lasso, 2,000 columns": lambda: made("lasso", 2_000, 1000, raw=True),
+    "worst client, 2,000 columns": lambda: made("worst client", 2_000, 1000, raw=True),
+    "logistic, 5,000 columns": lambda: made("logistic", 5_000, 1000, raw=True),
+    "lasso, 5,000 columns": lambda: made("lasso", 5_000, 1000, raw=True),
+    "lasso, 20,000 columns": lambda: made("lasso", 20_000, 600, raw=True),
+    "lasso, 50,000 columns, sparse": lambda: made("lasso", 50_000, 2000, raw=True, sparse=True),
+}
+
+
+def compare_metrics(*wanted: int) -> None:
+    """One row for each problem, or for those with these numbers: FeDualSlide without and with the metric."""
+    print("| problem | in the columns' own units | in their metric |\n|---|---|---|")
+    for number, (words, make) in enumerate(RAW.items()):
+        if wanted and number not in wanted:
+            continue
+        problem = make()
+        without = eqx.tree_at(lambda p: p.metric, problem, None)
+        found = [until(p, fx.FeDualSlide(mode="survey")) for p in (without, problem)]
+        print(f"| {words} | {' | '.join(found)} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -158,3 +158,11 @@ def choose(condition: Array, one: Callable[..., Array], other: Callable[..., Arr
         return (one if condition else other)(*arguments)
     chosen: Array = jax.lax.cond(condition, one, other, *arguments)
     return chosen
+
+
+def repeat(count: int, step: Callable[[Any, Array], Array], start: Array) -> Array:
+    """step(k, a) for k = 0, 1, ..., count - 1, from a = start."""
+    if is_numpy():
+        return functools.reduce(lambda a, k: step(k, a), range(count), start)
+    found: Array = jax.lax.fori_loop(0, count, step, start)
+    return found

@@ -34,6 +34,10 @@ class Flat(Module):
     like: Saddle
     scale: Scalar
     """s: ell is s ell_x + ell_y, so that a step of one size moves both variables by what they have to go."""
+    metric: Tree = None
+    """m, of the structure of x: a number or an array for each of its arrays, so that ell_x(x) is that of sqrt(m) x.
+
+    None: 1."""
 
     def vector(self, z: Tree) -> Array:
         """All entries of a point, x first."""
@@ -65,7 +69,7 @@ class Flat(Module):
     @property
     def x(self) -> "Flat":
         """The geometry of x alone."""
-        return Flat(Product(Saddle(self.geometry.parts.x)), Saddle(self.like.x), self.scale)
+        return Flat(Product(Saddle(self.geometry.parts.x)), Saddle(self.like.x), self.scale, self.metric)
 
     @property
     def y(self) -> "Flat":
@@ -79,7 +83,7 @@ class Flat(Module):
 
     def map_dual(self, omega: Array | Reals, tau: Array | float) -> Mapped:
         """P_tau(omega), psi there, and the potential."""
-        point = scaled_primal(self.geometry, Dual(self.point(omega), tau), self.scale)
+        point = scaled_primal(self.geometry, Dual(self.point(omega), tau), self.scale, self.metric)
         psi, z = self.geometry.psi(point), self.vector(point)
         return Mapped(z, psi, xp.vdot(omega, z) - self.ell(point) - tau * psi)
 
@@ -87,16 +91,33 @@ class Flat(Module):
         """s ell_x + ell_y."""
         parts = self.geometry.parts
         own = 0.0 if z.y is None else Product(parts.y).ell(z.y)
-        return Product(parts.x).ell(z.x) * self.scale + own
+        return Product(parts.x).ell(self.in_units(z.x)) * self.scale + own
 
     def dual(self, v: Vector) -> Array:
         """grad ell."""
         omega = self.vector(self.geometry.dual(self.point(v)).omega)
-        return xp.concatenate([self.scale * omega[: self.split], omega[self.split :]])
+        return xp.concatenate([self.scale * self._squares * omega[: self.split], omega[self.split :]])
+
+    def in_units(self, x: Tree) -> Tree:
+        """sqrt(m) x."""
+        return x if self.metric is None else jax.tree.map(lambda m, leaf: xp.sqrt(m) * leaf, self.metric, x)
+
+    def in_metric(self, rows: Array) -> Array:
+        """Vectors whose distances are those of these rows in the metric of ell_x and ell_y."""
+        return xp.concatenate([rows[:, : self.split] * xp.sqrt(self._squares), rows[:, self.split :]], axis=1)
 
     def in_dual_metric(self, rows: Array) -> Array:
-        """Vectors whose products are those of these rows in the metric of ell^*: x's entries divided by sqrt(s)."""
-        return xp.concatenate([rows[:, : self.split] / xp.sqrt(self.scale), rows[:, self.split :]], axis=1)
+        """Vectors whose products are those of these rows in the metric of ell^*: x's entries over sqrt(s m)."""
+        x = rows[:, : self.split] / xp.sqrt(self.scale * self._squares)
+        return xp.concatenate([x, rows[:, self.split :]], axis=1)
+
+    @property
+    def _squares(self) -> Array:
+        """m for each entry of x."""
+        if self.metric is None:
+            return xp.ones(())
+        leaves = zip(jax.tree.leaves(self.metric), jax.tree.leaves(self.like.x), strict=True)
+        return xp.concatenate([xp.ravel(xp.broadcast_to(m, xp.shape(leaf))) for m, leaf in leaves])
 
     def interior(self, v: Array) -> Array:
         """A point near v from which nothing is too far away."""
@@ -104,12 +125,16 @@ class Flat(Module):
 
     def with_scale(self, scale: Scalar) -> "Flat":
         """The geometry with another s."""
-        return Flat(self.geometry, self.like, scale)
+        return Flat(self.geometry, self.like, scale, self.metric)
+
+    def with_metric(self, metric: Tree) -> "Flat":
+        """The geometry with another m."""
+        return Flat(self.geometry, self.like, self.scale, metric)
 
     def divergences(self, v: Vector, reference: Vector) -> tuple[Array, Array]:
         """How far v is from a reference: D_x without s, and D_y."""
         z, at, parts = self.point(v), self.point(reference), self.geometry.parts
-        x = Product(parts.x).divergence(z.x, at.x)
+        x = Product(parts.x).divergence(self.in_units(z.x), self.in_units(at.x))
         return x, xp.zeros(()) if z.y is None else Product(parts.y).divergence(z.y, at.y)
 
     def psi(self, v: Array | Reals) -> Array:
@@ -121,10 +146,16 @@ class Flat(Module):
         return self.geometry.psi_conjugate(self.point(s)) if s.size else xp.zeros(())
 
 
-def scaled_primal(geometry: Product, dual: Dual, scale: Scalar) -> Saddle:
-    """argmin s ell_x + ell_y + tau psi - <omega, .>: for x what (omega_x / s, tau / s) stands for without s."""
+def scaled_primal(geometry: Product, dual: Dual, scale: Scalar, metric: Tree = None) -> Saddle:
+    """argmin s ell_x + ell_y + tau psi - <omega, .>: for x what (omega_x / s, tau / s) stands for without s.
+
+    metric: that of `Flat`.
+    """
     parts, omega = geometry.parts, dual.omega
-    x = Product(parts.x).primal(Dual(tree.scale(1 / scale, omega.x), dual.tau / scale))
+    if metric is None:
+        x = Product(parts.x).primal(Dual(tree.scale(1 / scale, omega.x), dual.tau / scale))
+    else:
+        x = Product(parts.x).primal_in(tree.scale(scale, metric), Dual(omega.x, dual.tau))
     if omega.y is None:
         return Saddle(x)
     return Saddle(x, Product(parts.y).primal(Dual(_wait_for(x, omega.y, parts), dual.tau)))
@@ -189,9 +220,9 @@ def no_cuts(memory: int, size: int) -> Cuts:
     return Cuts(rows, rows, nothing, nothing, nothing, xp.zeros(memory, bool))
 
 
-def find_nearest(cuts: Cuts, point: Array) -> Array:
+def find_nearest(flat: Flat, cuts: Cuts, point: Array) -> Array:
     """The row whose point is nearest."""
-    distance = jnp.sum((cuts.points - point) ** 2, axis=1)
+    distance = jnp.sum(flat.in_metric(cuts.points - point) ** 2, axis=1)
     return jnp.argmin(jnp.where(cuts.used, distance, jnp.inf))
 
 

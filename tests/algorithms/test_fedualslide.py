@@ -1,9 +1,12 @@
 """FeDualSlide: what its theorems promise at every exchange, on runs as users have them."""
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
+from support import plain_rows
 from support.catalogue import CATALOGUE, catalogue
 from support.plain_rows import ROWS, rows
 
@@ -15,6 +18,7 @@ from fedualex.bundle import pair_of
 from fedualex.certificates.surveys import flat_of
 from fedualex.compiling import double
 from fedualex.geometry import Product
+from fedualex.problems.known import with_metric
 from fedualex.runtime.options import SolveOptions
 from fedualex.runtime.outputs import exact_problem
 from fedualex.runtime.prepare import choose_method
@@ -29,15 +33,25 @@ def exchanges(problem, count, local_steps=1, method=None):
     for _ in range(count):
         (point,) = method.ask(facts, server).points
         server = method.tell(facts, server, [exact.survey(point)])
-        yield facts.flat.with_scale(server.scale), server
+        yield facts.scaled.with_scale(server.scale), server
 
 
 def distance_bound(flat, center):
-    """B(O_c), the largest divergence of the domain from the center."""
+    """At least B(O_c), the largest divergence of the domain from the center."""
     z, parts = flat.point(center), flat.geometry.parts
     x = Product(parts.x).B0(Product(parts.x).dual(z.x).omega)
     y = 0.0 if z.y is None else Product(parts.y).B0(Product(parts.y).dual(z.y).omega)
-    return float(flat.scale) * float(x) + float(y)
+    longest = max((float(np.max(leaf)) for leaf in jax.tree.leaves(flat.metric)), default=1.0)
+    return float(flat.scale) * longest * float(x) + float(y)
+
+
+def raw(family, **options):
+    """A GLM whose columns have means of their own and scales from .01 to 100."""
+    X, y, owner = plain_rows.X, plain_rows.TWO if family == "logistic" else plain_rows.SCORE, plain_rows.OWNER
+    return fx.problems.sparse_glm(family, X * SCALES, y, owner, **options)
+
+
+SCALES = np.array([0.01, 0.3, 5.0, 100.0])
 
 
 class Spy:
@@ -55,7 +69,8 @@ class Spy:
         def told(method, facts, server, answer):
             following = tell(method, facts, server, answer)
             if isinstance(answer, list):
-                self.states.append((facts.flat.with_scale(following.scale), following, self.accepted, self.forgets))
+                flat = method._flat(facts).with_scale(following.scale)
+                self.states.append((flat, following, self.accepted, self.forgets))
             return following
 
         monkeypatch.setattr(fedualslide, "add_cut", absorbing)
@@ -64,13 +79,14 @@ class Spy:
 
 @pytest.mark.sampled(8)
 @pytest.mark.parametrize("mode", ["survey", "local"])
-@pytest.mark.parametrize("name", ["lasso", "agnostic, kl", "agnostic", "auc"])
+@pytest.mark.parametrize("name", ["lasso", "agnostic, kl", "agnostic", "auc", "raw"])
 def test_the_certificate_of_the_weights_obeys_theorems_1_and_4(name, mode, monkeypatch):
     """Cert(c) <= (B_c + Phi(c)) / S, and while no survey with weight was forgotten in the phase, Q(c) <= - a sum gamma,
     so that Cert(c) <= a + (B_c - a sum gamma) / S: after every survey of a run.
     """
     spy, method = Spy(monkeypatch), fx.FeDualSlide(mode=mode)
-    fx.simulate(rows(name), method, rounds=40 if mode == "survey" else 80, local_steps=4, record_every=80)
+    problem = raw("logistic", l1=0.01) if name == "raw" else rows(name)
+    fx.simulate(problem, method, rounds=40 if mode == "survey" else 80, local_steps=4, record_every=80)
     steps, whole, seen = 0.0, True, 0
     with double():
         for flat, server, accepted, forgets in spy.states:
@@ -136,6 +152,67 @@ def test_few_rows_and_features_take_few_exchanges():
         assert run.status is fx.Status.OPTIMAL, run
         counts.append(run.exchanges)
     assert sum(counts) <= 180, counts
+
+
+# Columns of many scales.
+
+
+def boxed(scales, metric=True):
+    """Squares in a box of half a deviation, which is as hard in all units of the columns: scales, powers of 2."""
+    X, y = plain_rows.X - plain_rows.X.mean(axis=0), plain_rows.SCORE
+    weights = fx.L1(0.0) + fx.Box(lower=-0.5 / scales, upper=0.5 / scales)
+
+    def loss(x, example):
+        return (example["row"] @ x["weights"] - example["target"]) ** 2 / 2
+
+    problem = fx.Problem(
+        loss,
+        x={"weights": weights},
+        like=fx.Saddle({"weights": np.zeros(4)}),
+        data=[{"row": X * scales, "target": y}],
+    )
+    return with_metric(problem, np.square(scales) * 2) if metric else problem
+
+
+def gaps_of(problem, count=25):
+    return np.array([float(server.bounds.gap) for _, server in exchanges(problem, count)])
+
+
+def test_units_of_columns_change_nothing():
+    """The metric is a change of variables, so with powers of 2 the run is that of scaled columns up to rounding."""
+    with double():
+        one, other = (gaps_of(boxed(scales)) for scales in (np.ones(4), 2.0 ** np.array([-9, 0, 5, 12])))
+        np.testing.assert_allclose(one, other, rtol=1e-6)
+        assert one[-1] < 1e-6 < gaps_of(boxed(2.0 ** np.array([-9, 0, 5, 12]), metric=False))[-1]
+
+
+@pytest.mark.parametrize(("family", "penalty"), [("squared", {"l1": 0.01}), ("logistic", {"l2": 1e-3})])
+def test_raw_columns_are_solved(family, penalty):
+    problem = raw(family, **penalty)
+    without = eqx.tree_at(lambda p: p.metric, problem, None, is_leaf=lambda node: node is problem.metric)
+    scaled, unscaled = (
+        fx.solve(p, fx.FeDualSlide(), rounds=150, tol=1e-4, output="bounds") for p in (problem, without)
+    )
+    assert scaled.gap <= 1e-4 < unscaled.gap
+    assert scaled.exchanges <= 100
+
+
+def test_the_metric_is_the_variance_of_columns():
+    metric = raw("squared", l1=0.1).metric
+    np.testing.assert_allclose(metric["weights"], (plain_rows.X * SCALES).var(axis=0), rtol=1e-9)
+    assert metric["bias"] == 1
+    sparse = fx.problems.sparse_glm(
+        "squared", csr_array(plain_rows.X * SCALES), plain_rows.SCORE, plain_rows.OWNER, l1=0.1
+    )
+    np.testing.assert_allclose(sparse.metric["weights"], metric["weights"], rtol=1e-9)
+    standard = (plain_rows.X - plain_rows.X.mean(axis=0)) / plain_rows.X.std(axis=0)
+    assert fx.problems.sparse_glm("squared", standard, plain_rows.SCORE, l1=0.1).metric is None
+    constant = np.hstack([plain_rows.X, np.full((60, 1), 3.0), np.zeros((60, 1))])
+    assert fx.problems.sparse_glm("squared", constant, plain_rows.SCORE, l1=0.1).metric["weights"][-2:].tolist() == [
+        9,
+        1,
+    ]
+    np.testing.assert_allclose(rows("low rank").metric["weights"], plain_rows.X.var(axis=0).mean(), rtol=1e-9)
 
 
 @pytest.mark.slow

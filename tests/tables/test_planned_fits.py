@@ -5,6 +5,7 @@ import re
 import pytest
 from support.patients import columns, write
 
+import fedualex as fx
 from fedualex.tables.fit import plan_fit
 from fedualex.tables.goals import GOALS, complete_options
 from fedualex.tables.penalty import default_penalty
@@ -111,3 +112,33 @@ def test_default_penalties_shrink_with_the_rows_and_stay_from_2000_on(folder):
 def test_labels_of_three_classes_have_a_score_each(goal, tmp_path):
     settings = {"table": "bundled:wine", "target": "target", "clients": 5, "goal": goal, "l1": 0.01}
     assert plan_fit(settings, tmp_path).configuration.problem.like.x["weights"].shape == (13, 3)
+
+
+BUNDLED = [
+    ("breast_cancer", "target", "logistic"),
+    ("breast_cancer", "target", "fair"),
+    ("breast_cancer", "target", "auc"),
+    ("breast_cancer", "target", "neyman-pearson"),
+    ("wine", "target", "logistic"),
+    ("wine", "target", "fair"),
+    ("digits", "target", "logistic"),
+    ("digits", "target", "fair"),
+    ("diabetes", "target", "lasso"),
+    ("diabetes", "target", "fair-regression"),
+    ("diabetes", "target", "robust"),
+    ("diabetes", "target", "poisson"),
+    ("diabetes", "target", "fair-counts"),
+    ("diabetes", "s1,s2,s3", "low-rank"),
+]
+
+
+@pytest.mark.sampled(4)
+@pytest.mark.parametrize(("table", "target", "goal"), BUNDLED)
+def test_bundled_tables_need_twelve_exchanges_to_the_default_tolerance(table, target, goal, tmp_path):
+    penalty = {"nuclear": 0.01} if goal == "low-rank" else {"l1": 0.01}
+    settings = {"table": f"bundled:{table}", "target": target, "goal": goal, "clients": 5, **penalty}
+    planned = plan_fit(settings, tmp_path).configuration
+    assert planned.options.tol == 1e-6
+    run = fx.solve(planned.problem, planned.method, rounds=13, tol=1e-6)
+    assert run.status is fx.Status.OPTIMAL
+    assert run.exchanges <= 12

@@ -98,6 +98,11 @@ class Facts:
         return flat_of(self._problem)
 
     @cached_property
+    def scaled(self) -> Flat:
+        """The same in the metric of the problem, in which columns of all scales look alike."""
+        return self.flat.with_metric(self._problem.metric)
+
+    @cached_property
     def blocks(self) -> Blocks:
         """The domain as models are solved over it."""
         return blocks_of(self.flat)

@@ -21,7 +21,7 @@ from ..searches import maximize_on_section
 from ..tree import Count, Flag, Saddle, Scalar, Tree, Vector
 from ..validation import whole_number
 from .base import Facts, Method, Stepped, Survey
-from .slide import FeDualSlide, SlideServer, first_server
+from .slide import FeDualSlide, SlideServer
 
 # What the server remembers between two exchanges.
 
@@ -144,7 +144,7 @@ class FeDualNewton(Method[NewtonServer]):
     def init(self, facts: Facts, z: Saddle) -> NewtonServer:
         """Before the first exchange, a survey of the projection of z."""
         flat = facts.flat
-        guard = first_server(flat, MEMORY, z, 0)
+        guard = self._slide.init(facts, z)
         point, room = entries_of(guard.at), _room(facts.blocks, self._limits)
         plain = room == 0 or np.count_nonzero(point[: flat.split]) > room
         columns = np.arange(room) if room == flat.split else np.full(0 if plain else room, -1)

@@ -377,7 +377,8 @@ def add_cut(
     start: tuple[Array, Array, Array] = jnp.asarray(0), jnp.zeros(()), jnp.asarray(step)
     top = jax.lax.while_loop(lambda now: (now[0] <= BISECTIONS) & (now[1] < now[2]), narrow, start)[1]
     cuts = cuts.with_room(cuts.heights - cuts.operators @ z - psi)
-    return cuts.add(u, g, jnp.asarray(value, jnp.float64), height, top), top, jnp.sqrt(jnp.vdot(g, g))
+    (measured,) = flat.in_dual_metric(g[None])
+    return cuts.add(u, g, jnp.asarray(value, jnp.float64), height, top), top, jnp.sqrt(jnp.vdot(measured, measured))
 
 
 @moderately
@@ -408,7 +409,7 @@ def propose_point(
     flat = flat.with_scale(scale)
     omega, tau = pair_of(cuts, flat.dual(center))
     z = flat.map_dual(omega, tau).point
-    row = find_nearest(cuts, z)
+    row = find_nearest(flat, cuts, z)
     ahead = flat.map_dual(omega - step * cuts.operators[row], tau + step).point
     return omega, tau, flat.point(z), row, flat.point(ahead)
 
@@ -461,8 +462,7 @@ class FeDualSlide(Method[SlideServer]):
 
     def init(self, facts: Facts, z: Saddle) -> SlideServer:
         """Before the first exchange, a survey of the projection of z."""
-        way = SURVEY if self.mode == "survey" or facts.local_steps == 1 else STEPS
-        return first_server(facts.flat, self.remember, z, way)
+        return first_server(self._flat(facts), self.remember, z, SURVEY if self._is_alone(facts) else STEPS)
 
     def ask(self, facts: Facts, server: SlideServer) -> Survey | LocalSteps:
         """A survey, or local steps that make a proposal from the pair of the weights.
@@ -471,7 +471,7 @@ class FeDualSlide(Method[SlideServer]):
         """
         if int(server.want) != LOCAL:
             return Survey((server.at,))
-        rho, flat = 1 - (1 - self.sigma) ** (1 / facts.local_steps), facts.flat
+        rho, flat = 1 - (1 - self.sigma) ** (1 / facts.local_steps), self._flat(facts)
         row, eta = int(server.row), rho * float(server.step) / self.sigma
         reference = flat.point(server.cuts.points[row]), flat.point(server.cuts.operators[row])
         return LocalSteps(Pull(Dual(flat.point(server.omega), server.tau), eta, rho, server.scale), reference)
@@ -496,9 +496,17 @@ class FeDualSlide(Method[SlideServer]):
         """All surveys, and all rounds of local steps."""
         return server.exchanges
 
+    def _is_alone(self, facts: Facts) -> bool:
+        """Whether the server makes all proposals itself."""
+        return self.mode == "survey" or facts.local_steps == 1
+
+    def _flat(self, facts: Facts) -> Flat:
+        """The geometry, in the metric of the problem where clients, who do not know it, make no proposals."""
+        return facts.scaled if self._is_alone(facts) else facts.flat
+
     def _tell_survey(self, facts: Facts, server: SlideServer, survey: Surveyed) -> SlideServer:
         """The cut of a survey, new weights, better bounds, and what is asked for next."""
-        was, step_sizes, way, flat = int(server.want), server.step_sizes, int(server.way), facts.flat
+        was, step_sizes, way, flat = int(server.want), server.step_sizes, int(server.way), self._flat(facts)
         pair, step = (server.omega, server.tau), _as_number(server.step if was == PROBE else 0.0)
         at, about = server.at, (survey.operator, survey.value)
         cuts, top, size = add_cut(flat, server.scale, server.cuts, pair, step, at, *about)

@@ -4,6 +4,8 @@ from abc import abstractmethod
 
 import equinox as eqx
 import jax
+import numpy as np
+from numpy.typing import NDArray
 
 from .. import tree
 from ..arrays import Array, Module, xp
@@ -33,6 +35,20 @@ class AbstractGeometry(Module):
     @abstractmethod
     def primal(self, dual: Dual) -> Tree:
         """P_tau(omega) = argmin_{z in C} ell(z) + tau psi(z) - <omega, z>."""
+
+    def primal_in(self, metric: Tree, dual: Dual) -> Tree:
+        """argmin_{z in C} metric ell(z) + tau psi(z) - <omega, z> for a number metric > 0.
+
+        Where ell is half a sum of squares, metric may have one number for each entry, if `metric_near` says so.
+        """
+        return self.primal(Dual(tree.scale(1 / metric, dual.omega), dual.tau / metric))
+
+    def metric_near(self, squares: NDArray[np.float64]) -> float | NDArray[np.float64]:
+        """The metric that is near to these numbers > 0, one for each entry, and for which `primal_in` is a formula.
+
+        1 where ell is no sum of squares.
+        """
+        return 1.0
 
     @abstractmethod
     def dual(self, z: Tree) -> Dual:

@@ -2,6 +2,9 @@
 
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from ..arrays import Array, xp
 from ..regularizers import AbstractRegularizer, Zero
 from ..regularizers.base import ModelForm, norm
@@ -24,6 +27,14 @@ class Euclidean(AbstractGeometry):
     def primal(self, dual: Dual) -> Array:
         """prox of psi at omega with weight tau."""
         return self.regularizer.prox(dual.omega, dual.tau)
+
+    def primal_in(self, metric: Vector, dual: Dual) -> Array:
+        """The regularizer's prox in this metric."""
+        return self.regularizer.prox_in(metric, dual.omega, dual.tau)
+
+    def metric_near(self, squares: NDArray[np.float64]) -> float | NDArray[np.float64]:
+        """The regularizer's."""
+        return self.regularizer.metric_near(squares)
 
     def dual(self, z: Vector) -> Dual:
         """(z, 0)."""

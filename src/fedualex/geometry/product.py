@@ -29,6 +29,10 @@ class Product(AbstractGeometry):
         """Leaf by leaf, with one weight for all."""
         return self._each(lambda part, omega: part.primal(Dual(omega, dual.tau)), dual.omega)
 
+    def primal_in(self, metric: Tree, dual: Dual) -> Tree:
+        """Leaf by leaf, with one weight for all; metric: a number or an array for each leaf."""
+        return self._each(lambda part, own, omega: part.primal_in(own, Dual(omega, dual.tau)), metric, dual.omega)
+
     def dual(self, z: Tree) -> Dual:
         """Leaf by leaf."""
         omega = self._each(lambda part, leaf: part.dual(leaf).omega, z)

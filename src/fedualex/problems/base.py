@@ -35,6 +35,9 @@ class AbstractSurveyed(eqx.Module):
     smoothness: ClassVar[Smoothness | None] = None
     """What is known of the operators of all clients, where their data is elsewhere; None if nothing was told."""
 
+    metric: ClassVar[Tree] = None
+    """How far x has to go, where its columns have scales: as `bundle.Flat` has it. No certificate depends on it."""
+
     @abstractmethod
     def loss(self, z: Saddle) -> Array:
         """f(x, y) = sum_m p_m f_m(x, y), without psi."""

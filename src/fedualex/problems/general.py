@@ -182,6 +182,7 @@ class Problem(AbstractProblem):
     own_weights: bool = eqx.field(static=True)
     floor: Floor | None  # type: ignore[misc]
     smoothness: Smoothness | None  # type: ignore[misc]
+    metric: Tree  # type: ignore[misc]
 
     def __init__(
         self,
@@ -204,6 +205,7 @@ class Problem(AbstractProblem):
         self.like = template(like, saddle=y is not None)
         self.geometry = build_geometry(x, y, self.like)
         self.floor, self.smoothness = checked_floor(floor, self.geometry, self.like), None
+        self.metric = None
         self.data, self.weights = problem_data(data, weights)
         # A sum of losses of scores has closed forms, which need no jax.
         if self.data is not ELSEWHERE and not hasattr(f, "score_sum"):

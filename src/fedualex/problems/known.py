@@ -127,6 +127,21 @@ def with_smoothness(problem: ProblemT, known: Smoothness | None) -> ProblemT:
     return eqx.tree_at(lambda p: p.smoothness, problem, known, is_leaf=lambda node: node is None)
 
 
+def with_metric(problem: ProblemT, squares: Reals) -> ProblemT:
+    """The problem with a metric of x in which columns of all scales look alike; standardized ones need none.
+
+    squares: how far each column of the rows goes that x["weights"] is multiplied with, squared; 0 counts as 1.
+    """
+    like, parts = problem.like.x, problem.geometry.parts.x
+    squares = np.where(squares > 0, squares, 1.0)
+    if not isinstance(like, dict) or np.shape(like.get("weights"))[:1] != squares.shape or np.allclose(squares, 1.0):
+        return problem
+    shape = np.shape(like["weights"])
+    own = parts["weights"].metric_near(np.broadcast_to(squares.reshape(-1, *(1,) * (len(shape) - 1)), shape))
+    metric = {name: np.asarray(own if name == "weights" else 1.0) for name in like}
+    return eqx.tree_at(lambda p: p.metric, problem, metric, is_leaf=lambda node: node is None)
+
+
 def is_affine(problem: "AbstractProblem") -> bool:
     """Whether every client's operator is an affine function of z, as f declares (`affine`)."""
     return problem.shared_affine or bool(getattr(getattr(problem, "f", None), "affine", False))

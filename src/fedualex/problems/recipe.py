@@ -13,7 +13,7 @@ from ..arrays import Reals, Values
 from ..summaries import Known, Summary, merged
 from ..tree import Tree
 from .general import Problem
-from .known import Floor, Smoothness, floor_of_views, smoothness_of, with_smoothness
+from .known import Floor, Smoothness, floor_of_views, smoothness_of, with_metric, with_smoothness
 from .readings import Reading
 from .rows import Data, Rows, objective_weights, scores_at
 
@@ -23,6 +23,8 @@ from .rows import Data, Rows, objective_weights, scores_at
 F = TypeVar("F", bound=Callable[..., Any])
 
 MARK = "__built_from__"
+CONSTANT = 1e-12
+"""The share of its mean square at which the variance of a column is rounding."""
 
 Measure = Literal["mean", "worst", "limited"]
 
@@ -185,4 +187,15 @@ def assemble(recipe: AbstractRecipe, parts: Sequence[Rows]) -> Problem:
     """
     objective_weights(recipe.weights, np.ones(len(parts)))  # refused here, where the number of clients is known
     known = gather(recipe, parts)
-    return recipe.problem(known, [recipe.examples(rows, known, m) for m, rows in enumerate(parts)])
+    problem = recipe.problem(known, [recipe.examples(rows, known, m) for m, rows in enumerate(parts)])
+    return with_metric(problem, _squares_of_columns(recipe, parts))
+
+
+def _squares_of_columns(recipe: AbstractRecipe, parts: Sequence[Rows]) -> NDArray[Any]:
+    """Of each column of all rows the variance; of a constant one the square."""
+    masses = [rows.masses(recipe.weights, m) for m, rows in enumerate(parts)]
+    total = sum(float(mass.sum()) for mass in masses)
+    mean = sum(np.asarray(mass @ rows.X) for mass, rows in zip(masses, parts, strict=True)) / total
+    squares = sum(rows.sum_squares(mass) for mass, rows in zip(masses, parts, strict=True)) / total
+    variance = squares - mean**2
+    return np.asarray(np.where(variance > CONSTANT * squares, variance, squares))

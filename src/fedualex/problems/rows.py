@@ -260,6 +260,12 @@ class Rows(NamedTuple):
         """The features as examples have them, with a row for each example."""
         return example_rows(self.X)
 
+    def sum_squares(self, masses: NDArray[Any]) -> NDArray[Any]:
+        """Of each column, with these weights of rows."""
+        if issparse(self.X):
+            return np.asarray(masses @ self.X.power(2))
+        return np.asarray(np.einsum("n,nj,nj->j", masses, self.X, self.X))
+
     @property
     def shares(self) -> Reals:
         """The weight of each row; 1 where none was given."""

@@ -166,6 +166,17 @@ class AbstractRegularizer(Module):
     def prox(self, omega: Vector, weight: Scalar) -> Array:
         """argmin_{x in C} 1/2 ||x - omega||^2 + weight * psi(x); weight 0 projects onto C."""
 
+    def prox_in(self, metric: Vector, omega: Vector, weight: Scalar) -> Array:
+        """argmin_{x in C} sum metric/2 x^2 - <omega, x> + weight * psi(x), for a metric that `metric_near` returns."""
+        return self.prox(as_real(omega) / cast_like(metric, omega), weight / cast_like(metric, omega))
+
+    def metric_near(self, squares: NDArray[np.float64]) -> Numbers:
+        """The metric for which `prox_in` is a formula that is near to these numbers > 0, one for each entry of x.
+
+        Here one number for all.
+        """
+        return float(np.mean(squares))
+
     @abstractmethod
     def conjugate(self, s: Vector) -> Array:
         """max_{x in C} <s, x> - psi(x)."""

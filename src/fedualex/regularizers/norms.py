@@ -3,6 +3,7 @@
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..accepted import Number, Numbers
 from ..arrays import Array, largest_of_groups, sums_of_groups, without_slope, xp
@@ -33,6 +34,14 @@ class Zero(AbstractPenalty):
 
     def prox(self, omega: Vector, weight: Scalar) -> Array:
         return as_real(omega)
+
+    def prox_in(self, metric: Vector, omega: Vector, weight: Scalar) -> Array:
+        """omega / metric."""
+        return as_real(omega) / cast_like(metric, omega)
+
+    def metric_near(self, squares: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The numbers themselves."""
+        return squares
 
     def conjugate(self, s: Vector) -> Array:
         """0 if s = 0, else infinity."""
@@ -74,6 +83,14 @@ class L1(AbstractPenalty):
     def prox(self, omega: Vector, weight: Scalar) -> Array:
         """soft(omega, weight * lam)."""
         return soft(omega, cast_like(weight, omega) * cast_like(self.lam, omega))
+
+    def prox_in(self, metric: Vector, omega: Vector, weight: Scalar) -> Array:
+        """soft(omega, weight * lam) / metric."""
+        return self.prox(omega, weight) / cast_like(metric, omega)
+
+    def metric_near(self, squares: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The numbers themselves."""
+        return squares
 
     def conjugate(self, s: Vector) -> Array:
         """0 if max |s| <= lam, else infinity."""
@@ -148,6 +165,16 @@ class GroupL2(AbstractPenalty):
         norms, thresholds = self.norms(omega), cast_like(weight, omega) * self.thresholds(omega)
         kept = xp.where(thresholds > 0, xp.maximum(norms - thresholds, 0) / nonzero(norms), 1)
         return omega * kept[self.groups]
+
+    def prox_in(self, metric: Vector, omega: Vector, weight: Scalar) -> Array:
+        """The prox of omega / metric, in a metric that is one number in each group."""
+        return self.prox(omega, weight) / cast_like(metric, omega)
+
+    def metric_near(self, squares: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The mean in each group."""
+        labels = np.asarray(self.groups).ravel()
+        means = np.bincount(labels, np.ravel(squares)) / np.bincount(labels)
+        return np.asarray(means[self.groups])
 
     def conjugate(self, s: Vector) -> Array:
         """0 if ||s_g|| <= lam w_g for every group, else infinity."""

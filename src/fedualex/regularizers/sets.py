@@ -1,19 +1,21 @@
 """Indicators of sets: balls, boxes, simplices."""
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from jax.core import Tracer
+from numpy.typing import NDArray
 
 from ..accepted import Number, Numbers
-from ..arrays import Array, choose, xp
-from ..tree import Vector, as_real, cast_like
+from ..arrays import Array, ascending, choose, put_back, repeat, xp
+from ..tree import Scalar, Vector, as_real, cast_like
 from ..validation import any_real_array, nonnegative, positive, short
 from .base import (
     AbstractSet,
     ModelForm,
     Parameter,
     capped_profile,
+    nonzero,
     norm,
     onto_capped_simplex,
     onto_simplex,
@@ -58,6 +60,16 @@ class L2Ball(AbstractBall):
         """omega min(1, radius / ||omega||)."""
         return radial(omega, self.radius)
 
+    def prox_in(self, metric: Vector, omega: Vector, weight: Scalar) -> Array:
+        """omega / (metric + mu), mu = 0 or such that the norm is the radius."""
+        omega, metric = as_real(omega), cast_like(metric, omega)
+        inside = xp.all(norm(omega / metric) <= cast_like(self.radius, omega))
+        return choose(inside, _divide, _onto_ellipsoid, omega, metric, cast_like(self.radius, omega))
+
+    def metric_near(self, squares: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The numbers themselves."""
+        return squares
+
     def support(self, s: Vector) -> Array:
         """radius ||s||_2."""
         return cast_like(self.radius, s) * norm(s)
@@ -86,6 +98,16 @@ class L1Ball(AbstractBall):
         # Inside, where points nearly always are, nothing is sorted.
         return choose(xp.sum(xp.abs(omega)) <= radius, _keep, _onto_face, omega, radius)
 
+    def prox_in(self, metric: Vector, omega: Vector, weight: Scalar) -> Array:
+        """soft(omega, mu) / metric, mu = 0 or such that the norm is the radius."""
+        omega, metric = as_real(omega), cast_like(metric, omega)
+        inside = xp.sum(xp.abs(omega / metric)) <= cast_like(self.radius, omega)
+        return choose(inside, _divide, _onto_face_in, omega, metric, cast_like(self.radius, omega))
+
+    def metric_near(self, squares: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The numbers themselves."""
+        return squares
+
     def support(self, s: Vector) -> Array:
         """radius max |s|."""
         return cast_like(self.radius, s) * xp.max(xp.abs(s), initial=0)
@@ -109,6 +131,44 @@ def _keep(omega: Array, radius: Array) -> Array:
 def _onto_face(omega: Array, radius: Array) -> Array:
     """The nearest point of l1 norm `radius`."""
     return xp.copysign(onto_simplex(xp.abs(omega), radius), omega)
+
+
+def _divide(omega: Array, metric: Array, radius: Array) -> Array:
+    return omega / metric
+
+
+def _onto_face_in(omega: Array, metric: Array, radius: Array) -> Array:
+    """soft(omega, mu) / metric of l1 norm `radius`.
+
+    mu is the largest of (sum_{i <= j} |omega_(i)| / metric_(i) - radius) / sum_{i <= j} 1 / metric_(i) over j, the
+    entries in falling order.
+    """
+    rising, order = ascending(xp.abs(omega))
+    inverse = 1 / xp.broadcast_to(metric, omega.shape).ravel()[order]
+    below = rising - rising[-1]  # so that the radius is not lost beside huge values
+    mu = xp.max((xp.cumsum((below * inverse)[::-1]) - radius) / xp.cumsum(inverse[::-1]))
+    x = xp.maximum(below - mu, 0) * inverse
+    return xp.copysign(put_back(x * (radius / nonzero(xp.sum(x))), order, omega), omega)
+
+
+SEARCHES = 60
+"""Of Newton's method for the multiplier of an ellipsoid, which takes 5 to 15."""
+
+
+def _onto_ellipsoid(omega: Array, metric: Array, radius: Array) -> Array:
+    """omega / (metric + mu) of norm `radius`: Newton's method on 1 / norm, which is concave and rises with mu.
+
+    From mu = 0 no step goes too far, and the last point is moved onto the sphere.
+    """
+
+    def step(_: Any, mu: Array) -> Array:
+        x = omega / (metric + mu)
+        length = norm(x)
+        slope = xp.sum((x / nonzero(length)) ** 2 / (metric + mu))  # of log(1 / norm)
+        return mu + xp.maximum(length / nonzero(radius) - 1, 0) / nonzero(slope)
+
+    x = omega / (metric + repeat(SEARCHES, step, xp.zeros((), omega.dtype)))
+    return radial(x, radius)
 
 
 class Box(AbstractSet):
@@ -148,6 +208,14 @@ class Box(AbstractSet):
         """clip(omega, lower, upper)."""
         omega = as_real(omega)
         return xp.clip(omega, cast_like(self.lower, omega), cast_like(self.upper, omega))
+
+    def prox_in(self, metric: Vector, omega: Vector, weight: Scalar) -> Array:
+        """clip(omega / metric, lower, upper)."""
+        return self.project(as_real(omega) / cast_like(metric, omega))
+
+    def metric_near(self, squares: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The numbers themselves."""
+        return squares
 
     def support(self, s: Vector) -> Array:
         """sum_i max(lower_i s_i, upper_i s_i)."""

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..accepted import Number, Numbers
 from ..arrays import Array, xp
@@ -52,6 +53,20 @@ class WithQuadratic(AbstractRegularizer):
         scale = 1 + weight * cast_like(self.lam, omega)
         tilted = (omega - weight * cast_like(self.c, omega)) / scale
         return self.core.prox(tilted, weight / scale)
+
+    def prox_in(self, metric: Vector, omega: Vector, weight: Scalar) -> Array:
+        """The core's of omega - weight c, in the metric + weight lam."""
+        omega = as_real(omega)
+        weight = cast_like(weight, omega)
+        return self.core.prox_in(
+            cast_like(metric, omega) + weight * cast_like(self.lam, omega),
+            omega - weight * cast_like(self.c, omega),
+            weight,
+        )
+
+    def metric_near(self, squares: NDArray[np.float64]) -> float | NDArray[np.float64]:
+        """The core's."""
+        return self.core.metric_near(squares)
 
     def divide(self, s: Vector) -> tuple[Array, Array]:
         """The maximizer x of <s, x> - psi(x), and what of s is left to the core there, s - c - lam x; for lam > 0.
@@ -163,6 +178,14 @@ class AbstractInSet(AbstractRegularizer):
     def prox(self, omega: Vector, weight: Scalar) -> Array:
         """The projection of the penalty's prox."""
         return self.domain.project(self.penalty.prox(omega, weight))
+
+    def prox_in(self, metric: Vector, omega: Vector, weight: Scalar) -> Array:
+        """The set's, of what the penalty's threshold leaves of omega."""
+        return self.domain.prox_in(metric, self.penalty.prox(omega, weight), weight)
+
+    def metric_near(self, squares: NDArray[np.float64]) -> float | NDArray[np.float64]:
+        """The penalty's."""
+        return self.penalty.metric_near(squares)
 
     def subgradient(self, x: Vector) -> Array:
         return self.penalty.subgradient(x)
