@@ -134,9 +134,9 @@ def with_metric(problem: ProblemT, squares: Reals) -> ProblemT:
     """
     like, parts = problem.like.x, problem.geometry.parts.x
     squares = np.where(squares > 0, squares, 1.0)
-    if not isinstance(like, dict) or np.shape(like.get("weights"))[:1] != squares.shape or np.allclose(squares, 1.0):
+    shape = np.shape(like["weights"]) if isinstance(like, dict) and "weights" in like else ()
+    if shape[:1] != squares.shape or np.allclose(squares, 1.0):
         return problem
-    shape = np.shape(like["weights"])
     own = parts["weights"].metric_near(np.broadcast_to(squares.reshape(-1, *(1,) * (len(shape) - 1)), shape))
     metric = {name: np.asarray(own if name == "weights" else 1.0) for name in like}
     return eqx.tree_at(lambda p: p.metric, problem, metric, is_leaf=lambda node: node is None)
