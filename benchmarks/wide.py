@@ -91,7 +91,7 @@ def cross(*wanted: int) -> None:
     for kind, columns in CROSSOVER:
         if wanted and columns not in wanted:
             continue
-        problem, found = made(kind, columns, 4000, 0.05), []
+        problem, found = made(kind, columns, 4000, share=0.05), []
         for many in (10**6, newton.WORKING - 1):
             newton.LARGEST, newton.MANY = max(many, most[0]), many
             found.append(until(problem, fx.FeDualNewton()) if columns >= newton.WORKING or many == 10**6 else "")
