@@ -191,7 +191,7 @@ def assemble(recipe: AbstractRecipe, parts: Sequence[Rows]) -> Problem:
     return with_metric(problem, _squares_of_columns(recipe, parts))
 
 
-def _squares_of_columns(recipe: AbstractRecipe, parts: Sequence[Rows]) -> NDArray[Any]:
+def _squares_of_columns(recipe: AbstractRecipe, parts: Sequence[Rows]) -> Reals:
     """Of each column of all rows the variance; of a constant one the square."""
     masses = [rows.masses(recipe.weights, m) for m, rows in enumerate(parts)]
     total = sum(float(mass.sum()) for mass in masses)

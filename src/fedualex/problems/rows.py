@@ -260,7 +260,7 @@ class Rows(NamedTuple):
         """The features as examples have them, with a row for each example."""
         return example_rows(self.X)
 
-    def sum_squares(self, masses: NDArray[Any]) -> NDArray[Any]:
+    def sum_squares(self, masses: Reals) -> Reals:
         """Of each column, with these weights of rows."""
         if issparse(self.X):
             return np.asarray(masses @ self.X.power(2))

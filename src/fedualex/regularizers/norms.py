@@ -37,7 +37,7 @@ class Zero(AbstractPenalty):
 
     def prox_in(self, metric: Vector, omega: Vector, weight: Scalar) -> Array:
         """omega / metric."""
-        return as_real(omega) / cast_like(metric, omega)
+        return xp.divide(as_real(omega), cast_like(metric, omega))
 
     def metric_near(self, squares: NDArray[np.float64]) -> NDArray[np.float64]:
         """The numbers themselves."""
@@ -86,7 +86,7 @@ class L1(AbstractPenalty):
 
     def prox_in(self, metric: Vector, omega: Vector, weight: Scalar) -> Array:
         """soft(omega, weight * lam) / metric."""
-        return self.prox(omega, weight) / cast_like(metric, omega)
+        return xp.divide(self.prox(omega, weight), cast_like(metric, omega))
 
     def metric_near(self, squares: NDArray[np.float64]) -> NDArray[np.float64]:
         """The numbers themselves."""
@@ -168,7 +168,7 @@ class GroupL2(AbstractPenalty):
 
     def prox_in(self, metric: Vector, omega: Vector, weight: Scalar) -> Array:
         """The prox of omega / metric, in a metric that is one number in each group."""
-        return self.prox(omega, weight) / cast_like(metric, omega)
+        return xp.divide(self.prox(omega, weight), cast_like(metric, omega))
 
     def metric_near(self, squares: NDArray[np.float64]) -> NDArray[np.float64]:
         """The mean in each group."""

@@ -134,7 +134,7 @@ def _onto_face(omega: Array, radius: Array) -> Array:
 
 
 def _divide(omega: Array, metric: Array, radius: Array) -> Array:
-    return omega / metric
+    return xp.divide(omega, metric)
 
 
 def _onto_face_in(omega: Array, metric: Array, radius: Array) -> Array:
