@@ -122,17 +122,17 @@ def put_back(entries: Array, order: Array, like: Array) -> Array:
 def largest_of_groups(a: Array, labels: Any, count: int) -> Array:
     """The largest of the numbers >= 0 with each of the labels 0, 1, ..., which are as many as `count` and all used."""
     if is_numpy():
-        found: Any = np.zeros(count, a.dtype)
-        np.maximum.at(found, labels, a)
-        return found
+        largest: Any = np.zeros(count, a.dtype)
+        np.maximum.at(largest, labels, a)
+        return largest
     return jax.ops.segment_max(a, labels, count)
 
 
 def sums_of_groups(a: Array, labels: Any, count: int) -> Array:
     """The sum of the numbers with each label."""
     if is_numpy():
-        found: Any = np.bincount(labels, a, count).astype(a.dtype)
-        return found
+        sums: Any = np.bincount(labels, a, count).astype(a.dtype)
+        return sums
     return jax.ops.segment_sum(a, labels, count)
 
 

@@ -43,22 +43,22 @@ def merged(parts: Iterable[Summary]) -> dict[str, NDArray[Any]]:
     more than one summary need be there at a time.
     """
     shapes: dict[str, tuple[int, ...]] = {}
-    found: dict[str, NDArray[Any]] = {}
+    whole: dict[str, NDArray[Any]] = {}
     labels: dict[str, list[NDArray[Any]]] = {}
     each: dict[str, list[NDArray[Any]]] = {}
     for m, part in enumerate(parts):
         shapes = shapes or part.shapes
         _check_shapes(m, part, shapes)
         for name, value in part.sums.items():
-            found[name] = np.asarray(found[name] + value) if m else np.array(value)
+            whole[name] = np.asarray(whole[name] + value) if m else np.array(value)
         for name, value in part.largest.items():
-            found[name] = np.asarray(np.maximum(found[name], value)) if m else np.array(value)
+            whole[name] = np.asarray(np.maximum(whole[name], value)) if m else np.array(value)
         for name, value in part.labels.items():
             labels.setdefault(name, []).append(np.asarray(value))
         for name, value in part.each.items():
             each.setdefault(name, []).append(np.asarray(value))
-    found |= {name: _union(name, arrays) for name, arrays in labels.items()}
-    return found | {name: np.stack(arrays) for name, arrays in each.items()}
+    whole |= {name: _union(name, arrays) for name, arrays in labels.items()}
+    return whole | {name: np.stack(arrays) for name, arrays in each.items()}
 
 
 def _check_shapes(m: int, part: Summary, shapes: Mapping[str, tuple[int, ...]]) -> None:

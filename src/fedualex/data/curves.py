@@ -69,7 +69,7 @@ class Curve:
         return np.asarray(_line_and_cubes(deviations, np.array(self.knots)) @ np.array(self.mix))
 
 
-def curve_of(counts: Reals, values: float, name: str) -> Curve:
+def curve_of(counts: Reals, values: float | int, name: str) -> Curve:
     """The curve of a column from the histograms of all clients, added up.
 
     values: how many different ones some client has, counted up to FEWEST_VALUES.

@@ -123,7 +123,7 @@ def _count_rows(flags: NDArray[np.bool_], weight: Any) -> Reals:
     return np.asarray(flags.sum(axis=0) if weight is None else weight @ flags)
 
 
-def summarize_categories(table: Table, known: Known, coding: Coding) -> dict[str, Reals]:
+def summarize_categories(table: Table, known: Known, coding: Coding) -> dict[str, Values]:
     """The texts of a client's columns that hold categories."""
     columns = {name: column_of_kind(name, table[name], text=True) for name in known_categories(known, coding)}
     return {CATEGORIES + name: np.unique(column[column != ""]) for name, column in columns.items()}
@@ -131,16 +131,16 @@ def summarize_categories(table: Table, known: Known, coding: Coding) -> dict[str
 
 def summarize_counts(table: Table, known: Sequence[Known], coding: Coding, weight: object) -> dict[str, Reals]:
     """In how many rows of a client each category is, and two columns with holes are not missing together."""
-    found = {}
+    counts = {}
     for name, levels in known_levels(known, coding).items():
         column = column_of_kind(name, table[name], text=True)
-        found[COUNTS + name] = _count_rows(column[:, None] == np.array(levels, str)[None, :], weight)
+        counts[COUNTS + name] = _count_rows(column[:, None] == np.array(levels, str)[None, :], weight)
     if coding.missing == INDICATOR:
         names = known_holes(known, coding)
         gone = np.array([holes(table[name]) for name in names], bool).reshape(len(names), table.rows).T
         apart = [_count_rows(gone ^ gone[:, [i]], weight) for i in range(len(names))]
-        found[APART] = np.array(apart, float).reshape(len(names), len(names))
-    return found
+        counts[APART] = np.array(apart, float).reshape(len(names), len(names))
+    return counts
 
 
 def summarize_histograms(
@@ -163,14 +163,14 @@ def summarize_histograms(
 def known_levels(known: Sequence[Known], coding: Coding) -> dict[str, tuple[str, ...]]:
     """The columns of categories that take part, each with its categories in sorted order."""
     left_out = known_left_out(known, coding)
-    found = {name: tuple(known[1][CATEGORIES + name].tolist()) for name in known_categories(known[0], coding)}
-    return {name: levels for name, levels in found.items() if name not in left_out}
+    every = {name: tuple(known[1][CATEGORIES + name].tolist()) for name in known_categories(known[0], coding)}
+    return {name: levels for name, levels in every.items() if name not in left_out}
 
 
 def known_left_out(known: Sequence[Known], coding: Coding) -> dict[str, str]:
     """The columns of text that take no part, each with what it holds."""
-    found = {name: tuple(known[1][CATEGORIES + name].tolist()) for name in known_categories(known[0], coding)}
-    return {**known_no_categories(known[0], coding), **known_constants(known[0], found, coding)}
+    every = {name: tuple(known[1][CATEGORIES + name].tolist()) for name in known_categories(known[0], coding)}
+    return {**known_no_categories(known[0], coding), **known_constants(known[0], every, coding)}
 
 
 def known_holes(known: Sequence[Known], coding: Coding) -> tuple[str, ...]:
@@ -214,14 +214,14 @@ def known_categories(known: Known, coding: Coding) -> list[str]:
 
 def known_no_categories(known: Known, coding: Coding) -> dict[str, str]:
     """The columns of text that hold no categories, each with what it holds instead; none that is named as one."""
-    found, place = {}, {name: i for i, name in enumerate(known["columns"].tolist())}
+    reasons, place = {}, {name: i for i, name in enumerate(known["columns"].tolist())}
     for name in (name for name, text in known_kinds(known).items() if text and name not in coding.categories):
         i = place[name]
         if known["dates"][i] > MOST_DATES * known["texts"][i]:
-            found[name] = "dates"
+            reasons[name] = "dates"
         elif known["distinct"][i] > MOST_DISTINCT * known["texts"][i]:
-            found[name] = "texts of which most are different"
-    return found
+            reasons[name] = "texts of which most are different"
+    return reasons
 
 
 def known_constants(known: Known, categories: Mapping[str, tuple[str, ...]], coding: Coding) -> dict[str, str]:
@@ -352,7 +352,7 @@ class Encoder:
             )
         shares = {name: tuple((own / max(own.sum(), np.finfo(float).tiny)).tolist()) for name, own in counts.items()}
         moments = _known_standardizer(known, numbers)
-        found = cls(
+        encoder = cls(
             numbers,
             categories,
             moments,
@@ -368,10 +368,10 @@ class Encoder:
             },
             _known_products(coding, (*numbers, *categories), left_out),
         )
-        if not found.features:
+        if not encoder.features:
             held = ", ".join(f"{name} holds {what}" for name, what in left_out.items())
             raise ValueError(f"a table must have columns of numbers or categories; {held}")
-        return found
+        return encoder
 
     @property
     def features(self) -> tuple[str, ...]:
@@ -396,29 +396,29 @@ class Encoder:
     def bent(self) -> dict[str, slice]:
         """Where the curves are among the features."""
         place = len(self.numbers) + len(self.contrasts) + len(self.indicators)
-        found: dict[str, slice] = {}
+        places: dict[str, slice] = {}
         for name, curve in self.curves.items():
-            found[name] = slice(place, place + curve.size)
+            places[name] = slice(place, place + curve.size)
             place += curve.size
-        return found
+        return places
 
     @property
     def together(self) -> NDArray[np.intp]:
         """For each feature a number, one for all of a curve: what a penalty makes zero together."""
-        found = np.arange(len(self.features))
+        firsts = np.arange(len(self.features))
         for place in self.bent.values():
-            found[place] = place.start
-        return found
+            firsts[place] = place.start
+        return firsts
 
     @property
     def scales(self) -> NDArray[np.float64]:
         """For each feature by what its columns were divided; 1 for what is no number, 0 for what does not vary."""
-        found = np.ones(len(self.features))
+        scale = np.ones(len(self.features))
         if self.standardizer is not None:
-            found[: len(self.numbers)] = self.standardizer.deviation
-        own = [np.outer(found[self._of(one)], found[self._of(other)]).ravel() for one, other in self.products]
-        found[len(found) - sum(map(len, own)) :] = np.concatenate([np.zeros(0), *own])
-        return found
+            scale[: len(self.numbers)] = self.standardizer.deviation
+        own = [np.outer(scale[self._of(one)], scale[self._of(other)]).ravel() for one, other in self.products]
+        scale[len(scale) - sum(map(len, own)) :] = np.concatenate([np.zeros(0), *own])
+        return scale
 
     @property
     def origin(self) -> NDArray[np.float64]:
@@ -432,20 +432,20 @@ class Encoder:
         """Rows whose column of this name, which bends, has these values, less a row that has its middle knot."""
         assert self.standardizer is not None
         knots, at = self.knots(name), self.numbers.index(name)
-        every, found = np.append(values, knots[len(knots) // 2]), np.zeros((len(values) + 1, len(self.features)))
-        found[:, at] = (every - self.standardizer.mean[at]) / self.standardizer.deviation[at]
-        found[:, self.bent[name]] = self.curves[name].values(found[:, at])
-        return np.asarray(found[:-1] - found[-1])
+        every, rows = np.append(values, knots[len(knots) // 2]), np.zeros((len(values) + 1, len(self.features)))
+        rows[:, at] = (every - self.standardizer.mean[at]) / self.standardizer.deviation[at]
+        rows[:, self.bent[name]] = self.curves[name].values(rows[:, at])
+        return np.asarray(rows[:-1] - rows[-1])
 
     @property
     def squares(self) -> NDArray[np.float64]:
         """For each feature a bound of the mean of its squares in training; inf of curves and of products of numbers."""
-        found = np.ones(len(self.features))
+        ends = np.ones(len(self.features))
         for place in self.bent.values():
-            found[place] = np.inf
+            ends[place] = np.inf
         both = [np.isin([one, other], self.numbers).all() for one, other in self._factors]
-        found[len(found) - len(both) :][both] = np.inf
-        return found
+        ends[len(ends) - len(both) :][both] = np.inf
+        return ends
 
     def knots(self, name: str) -> NDArray[np.float64]:
         """Those of a column that bends, in its units."""

@@ -214,6 +214,6 @@ def openml(name: str, *, version: int = 1, checksum: str | None = None) -> Table
     return table
 
 
-def _name_categories(codes: Reals, names: list[str]) -> Values:
+def _name_categories(codes: Values, names: list[str]) -> Values:
     """Names of categories from their numbers, which is how scikit-learn hands them out; nan is missing."""
     return np.array(["" if code is None or code != code else str(names[int(code)]) for code in codes])

@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
+from numpy.typing import NDArray
+
 from .. import __version__
-from ..arrays import Reals
 from ..runtime.status import Code, Failure
 
-Arrays = dict[str, Reals]
+Arrays = dict[str, NDArray[Any]]
 """Named arrays of plain numbers: all that ever travels."""
 
 

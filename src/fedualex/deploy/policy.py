@@ -12,7 +12,7 @@ from typing import Any, no_type_check
 import jax
 import numpy as np
 
-from ..arrays import Reals, Values
+from ..arrays import Values
 from ..geometry import Dual
 from ..runtime.options import build_options, meanings, one_word_of, option, optional, options
 from ..runtime.status import Code, Failure
@@ -146,7 +146,7 @@ class Release:
         return replace(self, numbers=max(count, self.numbers or 0))
 
 
-def _count_numbers(array: Reals) -> int:
+def _count_numbers(array: Values) -> int:
     """The entries of an array; of bytes, which are texts, the numbers in them if they are JSON."""
     if array.dtype != np.uint8:
         return array.size

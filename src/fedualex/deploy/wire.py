@@ -81,7 +81,7 @@ def reply_from_bytes(content: bytes) -> Reply:
     return _decode(Reply, content)
 
 
-def as_plain(name: str, value: Any) -> Reals:
+def as_plain(name: str, value: Any) -> NDArray[Any]:
     """A contiguous array of numbers: objects would need pickle, and bfloat16 would arrive as two raw bytes."""
     array = np.ascontiguousarray(value).reshape(np.shape(value))  # 0-d stays 0-d
     if array.dtype.kind not in NUMBERS:
@@ -434,7 +434,7 @@ def _pack(groups: Mapping[str, Mapping[str, Any]]) -> Arrays:
     return {NAMES: _bytes(names), **packed}
 
 
-def _unpack(arrays: Mapping[str, Values]) -> dict[str, dict[str, Reals]]:
+def _unpack(arrays: Mapping[str, Values]) -> dict[str, dict[str, NDArray[Any]]]:
     if NAMES not in arrays:
         raise MessageError(f"summaries must say how their arrays are called, got {sorted(arrays)}")
     names = _names(_value(NAMES, arrays[NAMES]))
@@ -460,7 +460,7 @@ def _names(value: Any) -> dict[str, list[tuple[str, bool]]]:
     return names
 
 
-def _array(array: object, name: str, text: bool) -> Reals:
+def _array(array: object, name: str, text: bool) -> Values:
     if text:
         return _text(name, _value(name, array))
     if not isinstance(array, np.ndarray) or array.dtype.kind not in "biuf":
@@ -470,7 +470,7 @@ def _array(array: object, name: str, text: bool) -> Reals:
     return array
 
 
-def _text(name: str, value: object) -> Reals:
+def _text(name: str, value: object) -> Values:
     if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
         raise MessageError(f"{name!r} must be a list of texts")
     return np.array(value, str)

@@ -360,7 +360,7 @@ def _project_to_null(beyond: Reals, before: Reals, step: Reals) -> Reals:
 # Refusals.
 
 
-def _too_few(sums: Mapping[str, Reals], size: int, least: float, counted: str) -> str | None:
+def _too_few(sums: Mapping[str, Reals], size: int, least: float | int, counted: str) -> str | None:
     events = np.atleast_1d(sums["events"])
     contrasts = max(1, events.size - 1)
     parameters = (size + round(float(sums["intercepts"]))) / contrasts

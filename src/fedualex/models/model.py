@@ -86,10 +86,10 @@ def named(encoder: Encoder, weights: Reals) -> list[Coefficient]:
 
     Sizes that agree in nine digits, as those of two opposite categories do, are in the order of the features.
     """
-    found = []
+    coefficients = []
     for name, w, deviation in zip(encoder.features, np.atleast_2d(weights.T).T, encoder.scales, strict=True):
-        found.append(Coefficient(name, w / deviation if deviation > 0 else 0 * w, w))
-    return sorted(found, key=lambda c: -float(f"{c.size:.8e}"))
+        coefficients.append(Coefficient(name, w / deviation if deviation > 0 else 0 * w, w))
+    return sorted(coefficients, key=lambda c: -float(f"{c.size:.8e}"))
 
 
 def intercept(encoder: Encoder, weights: Reals, bias: Reals) -> Reals:
@@ -142,11 +142,11 @@ class Model:
         if not self.several:
             return [self]
         center, scale, _ = np.broadcast_arrays(self.answers.center, self.answers.scale, np.zeros(len(self.target)))
-        found = []
+        parts = []
         for t, name in enumerate(self.target):
             answers = replace(self.answers, center=center[t], scale=scale[t])
-            found.append(replace(self, weights=self.weights[:, t], bias=self.bias[t], answers=answers, target=name))
-        return found
+            parts.append(replace(self, weights=self.weights[:, t], bias=self.bias[t], answers=answers, target=name))
+        return parts
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -196,32 +196,32 @@ class Model:
 
     def unseen(self, table: Columns) -> dict[str, list[str]]:
         """Categories of a table that were not there in training, by column; they count as missing ones do."""
-        found: dict[str, list[str]] = {}
+        unseen: dict[str, list[str]] = {}
         for name, known in self.encoder.categories.items():
             if name not in table:
                 continue  # `decision_function` says which columns are missing
             column = self.encoder.column(table, name, text=True)
             new = sorted(set(column.tolist()) - set(known) - {"", "nan", "None"})
-            found |= {name: new} if new else {}
-        return found
+            unseen |= {name: new} if new else {}
+        return unseen
 
     def beyond(self, table: Columns) -> dict[str, tuple[int, float, float]]:
         """The columns that bend, each with how many rows of a table are beyond its outer knots, and these.
 
         There an effect is a straight line.
         """
-        found = {}
+        beyond = {}
         for name in (name for name in self.encoder.curves if name in table):
             knots, column = self.encoder.knots(name), self.encoder.column(table, name, text=False)
             low, high = float(knots[0]), float(knots[-1])
             if count := int(np.sum((column < low) | (column > high))):
-                found[name] = (count, low, high)
-        return found
+                beyond[name] = (count, low, high)
+        return beyond
 
     def holes(self, table: Columns) -> dict[str, int]:
         """The columns of a table that miss values, each with how many."""
-        found = {name: int(missing(table[name]).sum()) for name in self.columns if name in table}
-        return {name: count for name, count in found.items() if count}
+        counts = {name: int(missing(table[name]).sum()) for name in self.columns if name in table}
+        return {name: count for name, count in counts.items() if count}
 
     def curve(self, name: str, values: object) -> Reals:
         """What values of a column that bends add to the answer, against its middle knot."""
@@ -261,10 +261,10 @@ class Model:
 
     def summary(self, errors: str | None = None) -> Effects:
         """The same table, which prints itself; a ValueError says why there is none."""
-        found = self.effects(errors)
-        if "refused" in found:
-            raise ValueError(f"this model has no table of effects: {found['refused']}")
-        return Effects.read(found)
+        kept = self.effects(errors)
+        if "refused" in kept:
+            raise ValueError(f"this model has no table of effects: {kept['refused']}")
+        return Effects.read(kept)
 
     @property
     def adds_to(self) -> str:

@@ -130,8 +130,8 @@ def bent_down(problem: AbstractProblem, center: Vector, start: Vector) -> dict[s
         vectors, products = map(np.asarray, _krylov(problem, center, start))
     except Exception:  # whatever jax or f raises where f cannot be differentiated twice
         return {}
-    found = {block: _lowest(vectors[:, b], products[:, b]) for b, block in enumerate(block_masks(problem.like))}
-    return {block: direction for block, direction in found.items() if direction is not None}
+    lowest = {block: _lowest(vectors[:, b], products[:, b]) for b, block in enumerate(block_masks(problem.like))}
+    return {block: direction for block, direction in lowest.items() if direction is not None}
 
 
 @quickly
@@ -245,14 +245,14 @@ class Surroundings:
     @np.errstate(all="ignore")  # where f is not finite it says nothing
     def suspicions(self) -> list[Pair]:
         """Pairs to look at closely, the worst of each kind first."""
-        found: list[Pair] = []
+        pairs: list[Pair] = []
         for block, seen in self.rays.items():
-            found += [(block, seen.points[i], seen.points[j]) for i, j in _falling(seen)]
-            found += [(block, self.center, seen.points[k]) for k in _below_tangent(seen, seen)]
-        found += self._kinks()
+            pairs += [(block, seen.points[i], seen.points[j]) for i, j in _falling(seen)]
+            pairs += [(block, self.center, seen.points[k]) for k in _below_tangent(seen, seen)]
+        pairs += self._kinks()
         for block, direction in bent_down(self.problem, self.center, self.rng.normal(size=self.center.size)).items():
-            found += self._along(block, direction)
-        return found
+            pairs += self._along(block, direction)
+        return pairs
 
     def _look(self, directions: dict[str, Vector], share: Vector) -> dict[str, SeenAlong]:
         every = np.concatenate([self.masks[block] * rows for block, rows in directions.items()])
@@ -275,10 +275,10 @@ class Surroundings:
                 steps[block] = np.concatenate([rows, -rows])
         if not steps:
             return []
-        found = self._look(steps, np.ones(2 * COORDINATES))
+        moved = self._look(steps, np.ones(2 * COORDINATES))
         return [
             (block, self.center, others.points[k])
-            for block, others in found.items()
+            for block, others in moved.items()
             for k in _below_tangent(self.rays[block], others)
         ]
 
@@ -396,9 +396,9 @@ def _coarsest(problem: AbstractProblem, a: Vector) -> float:
     """The largest unit in the last place of all the floating types that f computes in."""
 
     def types(jaxpr: Jaxpr) -> set[np.dtype[Any] | None]:
-        found = {getattr(variable.aval, "dtype", None) for equation in jaxpr.eqns for variable in equation.outvars}
+        own = {getattr(variable.aval, "dtype", None) for equation in jaxpr.eqns for variable in equation.outvars}
         inner = (types(sub) for equation in jaxpr.eqns for sub in jaxprs_in_params(equation.params))
-        return found.union(*inner)
+        return own.union(*inner)
 
     kinds = types(jax.make_jaxpr(problem.loss)(unflat(problem.like, jnp.asarray(a))).jaxpr)
     floating = [float(jnp.finfo(kind).eps) for kind in kinds if kind is not None and jnp.issubdtype(kind, jnp.floating)]
@@ -453,9 +453,9 @@ def disproof(problem: AbstractProblem, z: Saddle, *, seed: int = 0, thorough: bo
     problem = eqx.tree_at(lambda p: p.geometry, problem, for_reports(problem.geometry))  # witnesses are feasible
     sample = problem.sampled(EXAMPLES, rng)
     around = Surroundings(sample, as_vector(z), rng, thorough)
-    found = _first(problem, around)
-    if found or not thorough:
-        return found
+    first = _first(problem, around)
+    if first or not thorough:
+        return first
     return _first(problem, Surroundings(sample, around.middle, rng, thorough))
 
 
@@ -542,13 +542,13 @@ def check_convex_concave(problem: AbstractProblem, *, pairs: int = 200, seed: in
             raise FloatingPointError("the operator of this problem was not finite at any of the sampled pairs")
         order = np.argsort(np.where(finite, slopes, np.inf))
         suspects = [drawn[k] for k in order[:PAIRS_LOOKED_AT] if slopes[k] < -SLOPE_ROUNDING]
-        found: Disproof | None = None
+        against: Disproof | None = None
         for pair in suspects:
-            found = found or borne_out(wide, *pair)
-        found = found or disproof(wide, wide.geometry.project(wide.like), seed=seed, thorough=True)
-    witness, reason = (found.witness, found.reason) if found else (None, "")
+            against = against or borne_out(wide, *pair)
+        against = against or disproof(wide, wide.geometry.project(wide.like), seed=seed, thorough=True)
+    witness, reason = (against.witness, against.reason) if against else (None, "")
     worst = float(slopes[order[0]])
-    return ConvexityCheck(found is None, int(np.sum(finite)), worst, int(np.sum(~finite)), witness, reason)
+    return ConvexityCheck(against is None, int(np.sum(finite)), worst, int(np.sum(~finite)), witness, reason)
 
 
 def _relative_slope(problem: AbstractProblem, z: Saddle, other: Saddle) -> Array:

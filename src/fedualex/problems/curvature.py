@@ -54,9 +54,9 @@ class Block(NamedTuple):
     def scores(self, x: Reals) -> Reals:
         """One for each row, or several. x: (columns, scores), those of `beside` first."""
         extra = self.beside.shape[1]
-        found = self.rows @ x[extra:] + self.beside @ x[:extra]
-        found = np.asarray(found if self.center is None else found - self.center @ x[extra:])
-        return found[:, 0] if found.shape[1] == 1 else found
+        scores = self.rows @ x[extra:] + self.beside @ x[:extra]
+        scores = np.asarray(scores if self.center is None else scores - self.center @ x[extra:])
+        return scores[:, 0] if scores.shape[1] == 1 else scores
 
     def add_up(self, weight: Reals) -> Reals:
         """sum_i weight_i (beside_i, row_i - center), one column for each of weight."""
@@ -214,14 +214,14 @@ class _Totals:
 
     def surveyed(self, like: Saddle) -> Surveyed:
         """In the shapes of the problem."""
-        found = Surveyed(
+        survey = Surveyed(
             Saddle(shaped(like.x, self.slope.ravel()), shaped(like.y, -self.y_slope)), np.asarray(self.value)
         )
         if self.squares is not None:
-            found = found._replace(curvature=self.squares.curvature())
+            survey = survey._replace(curvature=self.squares.curvature())
         if self.has_cut:
-            found = found._replace(cut=Minorant(shaped(like.x, self.cut.ravel()), np.asarray(self.offset)))
-        return found
+            survey = survey._replace(cut=Minorant(shaped(like.x, self.cut.ravel()), np.asarray(self.offset)))
+        return survey
 
 
 class AllSquares:
@@ -241,10 +241,10 @@ class AllSquares:
                 self.xx[:, k, :, k] += at.rows.squares(at.counts * second[:, k]) if common is None else common
         else:
             for k, other in _pairs(scores):
-                found = at.rows.squares(at.counts * second[:, k, other])
-                self.xx[:, k, :, other] += found
+                product = at.rows.squares(at.counts * second[:, k, other])
+                self.xx[:, k, :, other] += product
                 if other < k:
-                    self.xx[:, other, :, k] += found
+                    self.xx[:, other, :, k] += product
         if mixed is not None:
             for k, slope in enumerate(slopes.T):
                 self.yx[:, :, k] += at.rows.add_up(_weigh_rows(mixed, slope)).T
@@ -269,10 +269,10 @@ class SomeSquares:
         apart = as_columns(second) if second.ndim < 3 else None
         for k, other in _pairs(len(rows)) if apart is None else ((k, k) for k in range(len(rows))):
             weight = at.counts * (second[:, k, other] if apart is None else apart[:, k])
-            found = rows[k].T @ (weight[:, None] * rows[other])
-            self.xx[np.ix_(self.of_score[k], self.of_score[other])] += found
+            product = rows[k].T @ (weight[:, None] * rows[other])
+            self.xx[np.ix_(self.of_score[k], self.of_score[other])] += product
             if other < k:
-                self.xx[np.ix_(self.of_score[other], self.of_score[k])] += found.T
+                self.xx[np.ix_(self.of_score[other], self.of_score[k])] += product.T
         if mixed is not None:
             for own, part, slope in zip(rows, self.of_score, slopes.T, strict=True):
                 self.yx[:, part] += (own.T @ _weigh_rows(mixed, slope)).T
@@ -298,14 +298,14 @@ class DifferentiatedSurveyor(Surveyor):
     ) -> Surveyed:
         """Without a dual cut."""
         with double():
-            found = _survey(self.problem, z)
+            survey = _survey(self.problem, z)
             if not curvature:
-                return found
+                return survey
             x, y = (sum(map(np.size, jax.tree.leaves(part))) for part in (z.x, z.y))
             kept = np.arange(x) if columns is None else columns
             jacobian, split = np.asarray(_jacobian(self.problem, z, np.append(kept, x + np.arange(y)))), kept.size
         xx, yy = jacobian[:split, :split], jacobian[split:, split:]
-        return found._replace(curvature=Curvature((xx + xx.T) / 2, -jacobian[split:, :split], (yy + yy.T) / 2))
+        return survey._replace(curvature=Curvature((xx + xx.T) / 2, -jacobian[split:, :split], (yy + yy.T) / 2))
 
 
 @compiled
@@ -314,7 +314,7 @@ def _survey(problem: AbstractProblem, z: Saddle) -> Surveyed:
 
 
 @compiled
-def _jacobian(problem: AbstractProblem, z: Saddle, kept: NDArray[np.intp]) -> Array:
+def _jacobian(problem: AbstractProblem, z: Saddle, kept: Array) -> Array:
     """Among the kept entries."""
     vector, back = ravel_pytree(z)
 
@@ -328,8 +328,8 @@ def _jacobian(problem: AbstractProblem, z: Saddle, kept: NDArray[np.intp]) -> Ar
 def surveyor_of(problem: AbstractProblem) -> Surveyor:
     """The surveyor of a problem with its data: a loss that is no sum over rows may bring its own (`surveyor`)."""
     own = getattr(getattr(problem, "f", None), "surveyor", None)
-    if own is not None and (found := own(problem)) is not None:
-        return cast(Surveyor, found)
+    if own is not None and (surveyor := own(problem)) is not None:
+        return cast(Surveyor, surveyor)
     parts = score_sums(problem)
     return DifferentiatedSurveyor(problem) if parts is None else ScoreSurveyor(problem, parts)
 
@@ -339,9 +339,9 @@ def score_sums(problem: AbstractProblem) -> list[tuple[float, ScoreSum]] | None:
     if getattr(getattr(problem, "f", None), "score_sum", None) is None or problem.data is None or not problem.clients:
         return None
     sums = [score_sum_of(problem, client) for client in _clients(problem.data)]
-    found = [own for own in sums if own is not None]
+    known = [own for own in sums if own is not None]
     weights = np.asarray(problem.client_weights(problem.clients), float).tolist()
-    return list(zip(weights, found, strict=True)) if len(found) == len(sums) else None
+    return list(zip(weights, known, strict=True)) if len(known) == len(sums) else None
 
 
 def score_sum_of(problem: AbstractProblem, examples: Tree) -> ScoreSum | None:

@@ -26,7 +26,7 @@ from .rows import Clients, Rows
 if TYPE_CHECKING:
     from .base import AbstractProblem
 
-ProblemT = TypeVar("ProblemT", bound="AbstractProblem")
+ProblemT = TypeVar("ProblemT", bound=eqx.Module)
 
 
 @no_type_check  # `checked_floor` refuses what is wrong

@@ -23,7 +23,7 @@ MEANS = ("positives", "accuracy", "loss", "mae", "mse", "deviance", "log-likelih
 NEUTRAL = ("rows", "positives", "observed/expected")
 """What is said of the rows, and not of the model."""
 
-Measured = dict[str, float | None]
+Measured = dict[str, float | int | None]
 
 
 @runtime_checkable

@@ -55,8 +55,8 @@ def curve(label: str, output: str, runs: Sequence[StoredRun]) -> Json:
 
 def row(label: str, output: str, runs: Sequence[StoredRun], exact: Json | None) -> Json:
     """The final numbers of one output: mean and deviation over seeds."""
-    found = [stored_outputs(run)[output] for run in runs]
-    gaps = [one["gap"] for one in found]
+    outputs = [stored_outputs(run)[output] for run in runs]
+    gaps = [one["gap"] for one in outputs]
     certified = all(gap is not None for gap in gaps)
     ended = [run.status for run in runs if run.status]
     return {
@@ -65,13 +65,13 @@ def row(label: str, output: str, runs: Sequence[StoredRun], exact: Json | None) 
         "output": output,
         "gap": float(np.mean(gaps)) if certified else None,
         "gap_std": float(np.std(gaps)) if certified and len(gaps) > 1 else None,
-        "structure": structure_text(found),
-        "distance": float(np.mean([abs(one["objective"] - exact["value"]) for one in found])) if exact else None,
+        "structure": structure_text(outputs),
+        "distance": float(np.mean([abs(one["objective"] - exact["value"]) for one in outputs])) if exact else None,
         "rounds": float(np.mean([status["rounds"] for status in ended])),
         "exchanges": float(np.mean([status["exchanges"] for status in ended])),
         "seconds": float(np.mean([status["seconds"] for status in ended])),
         "megabytes": float(np.mean([traffic(status) for status in ended])),
-        "status": _each_once([one["status"] for one in found]),
+        "status": _each_once([one["status"] for one in outputs]),
         "stop": _each_once([status["stop"] for status in ended]),
         "answer": all(status["output"] == output for status in ended),
     }
@@ -82,12 +82,12 @@ def traffic(status: Json) -> float:
     return ((status["bytes_up"] or 0) + (status["bytes_down"] or 0)) / 1e6
 
 
-def structure_text(found: Sequence[Json]) -> str:
+def structure_text(outputs: Sequence[Json]) -> str:
     """Density or ranks over seeds, as text."""
-    if found[0]["rank"] is not None:
-        ranks = np.array([one["rank"] for one in found], float)
+    if outputs[0]["rank"] is not None:
+        ranks = np.array([one["rank"] for one in outputs], float)
         return " / ".join(_plus_minus(ranks[:, i], ".3g") for i in range(ranks.shape[1]))
-    return _plus_minus(np.array([one["density"] for one in found], float), ".3f")
+    return _plus_minus(np.array([one["density"] for one in outputs], float), ".3f")
 
 
 def blocks(run: StoredRun, output: str, exact: Json | None) -> list[Json]:
@@ -112,8 +112,8 @@ def spread(values: Values) -> dict[str, list[float | None]]:
 
 def stored_outputs(run: StoredRun) -> Json:
     """What a run's status says of each output."""
-    found = (run.status or {}).get("outputs", {})
-    return {name: found[name] for name in OUTPUTS if name in found}
+    outputs = (run.status or {}).get("outputs", {})
+    return {name: outputs[name] for name in OUTPUTS if name in outputs}
 
 
 def common_outputs(runs: Sequence[StoredRun]) -> list[str]:
@@ -170,13 +170,13 @@ def answer_of(label: str, runs: Sequence[StoredRun]) -> dict[str, str]:
 
 def headline(groups: Mapping[str, Sequence[StoredRun]]) -> str:
     """The answer in one sentence; of several methods those of the two with the smallest certified gaps."""
-    found = {label: _ending(runs) for label, runs in groups.items()}
-    if len(found) == 1:
-        (only,) = found.values()
+    endings = {label: _ending(runs) for label, runs in groups.items()}
+    if len(endings) == 1:
+        (only,) = endings.values()
         return _sentence(only)
-    certified = {label: end for label, end in found.items() if end["gap"] is not None}
+    certified = {label: end for label, end in endings.items() if end["gap"] is not None}
     if not certified:
-        return f"Nothing is certified: {next(iter(found.values()))['reason']}."
+        return f"Nothing is certified: {next(iter(endings.values()))['reason']}."
     first, *others = sorted(certified, key=lambda label: certified[label]["gap"])
     text = f"{first} is certified within {rounded_up(certified[first]['gap'], 3)} of optimal {_cost(certified[first])}"
     if others:
@@ -260,8 +260,8 @@ def _at_equal_cost(panel: Panel) -> str:
     for curve in panel["curves"]:
         for sent, gap in zip(curve["megabytes"], curve["gap"]["mean"], strict=True):
             if sent is not None and sent <= budget and gap is not None:
-                found = (gap, curve["output"])
-                best[curve["method"]] = min(best.get(curve["method"], found), found)
+                reached = (gap, curve["output"])
+                best[curve["method"]] = min(best.get(curve["method"], reached), reached)
     ranked = sorted(best.items(), key=lambda item: item[1])
     listed = ", ".join(f"{method} {rounded_up(gap, 3)} ({output})" for method, (gap, output) in ranked)
     return f"At {megabytes(budget)}, the smallest gap that each has certified: {listed}." if len(ranked) > 1 else ""
@@ -402,8 +402,8 @@ def _certificates(label: str, run: StoredRun) -> list[Json]:
     """A row for each output of a run."""
     columns = {"gap": "gap", "x": "gap_x", "y": "gap_y", "shift": "shift", "rounding": "rounding", "reason": "reason"}
     return [
-        {"method": label, "output": output, **{name: found[key] for name, key in columns.items()}}
-        for output, found in stored_outputs(run).items()
+        {"method": label, "output": output, **{name: measures[key] for name, key in columns.items()}}
+        for output, measures in stored_outputs(run).items()
     ]
 
 

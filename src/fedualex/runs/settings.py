@@ -72,8 +72,8 @@ def find_named(kind: str, name: object, table: Mapping[str, T]) -> T:
 
 def arrays_of(name: str) -> tuple[str, ...]:
     """The arguments of a problem of the catalogue that are arrays, and come from files."""
-    found = sources_of(PROBLEMS[name]) if name in PROBLEMS else None
-    return () if found is None else found.arrays
+    sources = sources_of(PROBLEMS[name]) if name in PROBLEMS else None
+    return () if sources is None else sources.arrays
 
 
 def build_method(settings: Json, where: str = "[method]") -> Method:
@@ -112,10 +112,10 @@ def build_problem(settings: Json, folder: Path, rows: tables.TableRows | None = 
     for block in ("x", "y"):  # an array of these names cannot be among the settings
         if block in arguments:
             arguments[block] = build_regularizer(arguments[block], f"[problem] {block}")
-    if (found := rows or table_rows(settings, folder)) is not None:
-        if found.groups is not None and not recipe_of(settings).row_groups:
+    if (own := rows or table_rows(settings, folder)) is not None:
+        if own.groups is not None and not recipe_of(settings).row_groups:
             raise ConfigurationError(f"[problem] groups_column: {name} has no groups of rows")
-        arguments |= _call("[problem]", found.arguments, {"target": tables.target_array(arrays)})
+        arguments |= _call("[problem]", own.arguments, {"target": tables.target_array(arrays)})
     elif arrays:
         arguments |= _load_arrays(settings.get("file"), arrays, folder)
     return _call("[problem]", constructor, arguments)
@@ -123,10 +123,10 @@ def build_problem(settings: Json, folder: Path, rows: tables.TableRows | None = 
 
 def recipe_class(name: object) -> Any:
     """The class of recipes of a problem of the catalogue that is made of rows."""
-    found = sources_of(find_named("problem", name, PROBLEMS))
-    if found is None or found.recipe is None:
+    sources = sources_of(find_named("problem", name, PROBLEMS))
+    if sources is None or sources.recipe is None:
         raise ConfigurationError(f"{name} is not made of rows, so that it has no model")
-    return found.recipe
+    return sources.recipe
 
 
 def recipe_of(settings: Json) -> AbstractRecipe:
@@ -225,11 +225,11 @@ RESERVED = ("manifest.json", "exact.json", "report.html", "figures")
 
 def unique(names: Sequence[str]) -> list[str]:
     """The same names, with a number behind those that were there before: FedAvg, FedAvg 2."""
-    found: list[str] = []
+    taken: list[str] = []
     for name in names:
         others = (f"{name} {number}" for number in range(2, len(names) + 2))
-        found.append(next(one for one in (name, *others) if one not in found and (one == name or one not in names)))
-    return found
+        taken.append(next(one for one in (name, *others) if one not in taken and (one == name or one not in names)))
+    return taken
 
 
 def folder_names(labels: Iterable[str]) -> dict[str, str]:

@@ -192,8 +192,8 @@ class _Walk:
 def _predict(facts: Facts, place: Place, near: Saddle | None) -> Saddle:
     """The solution of another member's model with the own penalty, which asks nobody."""
     begin = None if near is None else entries_of(near)
-    found = solve_model(facts.blocks, place.operator, place.jacobian, place.point, begin)
-    return point_of(facts.flat, found.point)
+    solved = solve_model(facts.blocks, place.operator, place.jacobian, place.point, begin)
+    return point_of(facts.flat, solved.point)
 
 
 # Losses that one survey tells everything of.
@@ -202,11 +202,11 @@ def _predict(facts: Facts, place: Place, near: Saddle | None) -> Saddle:
 class Quadratic:
     """f(x) = value + <g, x - c> + (x - c)' H (x - c) / 2 from one survey with second derivatives, at c."""
 
-    def __init__(self, point: Saddle, found: Surveyed):
-        assert found.curvature is not None
+    def __init__(self, point: Saddle, survey: Surveyed):
+        assert survey.curvature is not None
         self.like, self.center = point, entries_of(point)
-        self.slope, self.value = entries_of(found.operator), float(found.value)
-        self.curvature: Curvature = found.curvature
+        self.slope, self.value = entries_of(survey.operator), float(survey.value)
+        self.curvature: Curvature = survey.curvature
 
     @property
     def place(self) -> Place:
@@ -239,8 +239,8 @@ class Quadratic:
         """A point, or an operator, with these entries."""
         leaves, structure = jax.tree.flatten(self.like)
         parts = zip(np.split(entries, np.cumsum([np.size(leaf) for leaf in leaves])[:-1]), leaves, strict=True)
-        found: Saddle = jax.tree.unflatten(structure, [part.reshape(np.shape(leaf)) for part, leaf in parts])
-        return found
+        point: Saddle = jax.tree.unflatten(structure, [part.reshape(np.shape(leaf)) for part, leaf in parts])
+        return point
 
 
 def is_quadratic(problem: AbstractProblem) -> bool:

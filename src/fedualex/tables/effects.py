@@ -41,8 +41,6 @@ MOST = 1500
 """Columns at most for whose coefficients something is to be proved, which takes eigenvalues."""
 SUMMED = 2.0**-53
 """By how much adding up parties, as under masks, may change an entry of a sum beyond its rounding."""
-SMOOTH = {"logistic": 0.25, "squared": 1.0}
-"""Bounds of the second derivative of a loss, whatever the target."""
 PROOF = "self-concordance"
 """What proves the gap of a model without penalty, as its certificate keeps it (docs/inference.md)."""
 WHY_NONE = {
@@ -195,7 +193,7 @@ class Layout:
             rounding=(sums["rounding"] + SUMMED) / rows,
             gap=gap,
             squares=np.append(1.0, self.encoder.squares),
-            smooth=SMOOTH.get(self.family.name, np.inf),
+            smooth=self.family.largest_second,
             constant=0.0 if self.family.exact_second else constant,
         )
         free = np.arange(self.start.size) > 0

@@ -92,7 +92,7 @@ def joined_known(known: Sequence[Sequence[Known]]) -> list[Known]:
     ]
 
 
-def known_by_fold(known: Known, count: int) -> list[dict[str, Reals]]:
+def known_by_fold(known: Known, count: int) -> list[dict[str, Values]]:
     """What a merged one says of each of so many folds."""
     return [
         {name.removeprefix(_prefix(k)): value for name, value in known.items() if name.startswith(_prefix(k))}

@@ -131,7 +131,7 @@ class Goal:
     def make_recipe(self, arguments: Json) -> AbstractRecipe:
         """The recipe with those of the arguments that it takes."""
         kind = self.structure.recipe
-        left = self.structure.classes_open and self.family == "logistic"
+        left = self.structure.classes_open and FAMILIES[self.family]().reading.labelled
         named = {self.structure.family: self.family} if self.structure.family and not left else {}
         given = {**self.structure.fixed, **named, **arguments}
         return kind(**{one.name: given[one.name] for one in fields(kind) if given.get(one.name) is not None})  # type: ignore[arg-type]

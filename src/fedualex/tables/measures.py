@@ -318,7 +318,7 @@ def _check_truth(model: Model, table: Table) -> None:
             raise CellError(row, f"the target {name!r} must hold {known}, as in training, got {column[row].item()!r}")
 
 
-def worst_client(name: str, clients: Mapping[str, Mapping[str, float | None]]) -> str | None:
+def worst_client(name: str, clients: Mapping[str, Mapping[str, float | int | None]]) -> str | None:
     """The client of the worst value of a measure; None where no client has one, or it is neither good nor bad."""
     known = {client: value for client, found in clients.items() if (value := found.get(name)) is not None}
     if not known or name in NEUTRAL:
@@ -326,7 +326,7 @@ def worst_client(name: str, clients: Mapping[str, Mapping[str, float | None]]) -
     return (max if name.partition(OF)[0] in SMALLER_IS_BETTER else min)(known, key=lambda client: known[client])
 
 
-def worst(name: str, clients: Mapping[str, Mapping[str, float | None]]) -> float | None:
+def worst(name: str, clients: Mapping[str, Mapping[str, float | int | None]]) -> float | None:
     """The worst value of a measure over the clients that have one; None for what is neither good nor bad."""
     client = worst_client(name, clients)
     return None if client is None else clients[client][name]

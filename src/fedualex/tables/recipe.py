@@ -196,7 +196,7 @@ class TableRecipe:
         counts = np.sum(group == known[0][GROUPS][:, None], axis=1)
         return _with(columns, sums={ROWS_OF_GROUPS: counts.astype(float)})
 
-    def merged_groups(self, known: Sequence[Known]) -> Reals:
+    def merged_groups(self, known: Sequence[Known]) -> Values:
         """The names of the groups, or the numbers of the parties, that are one group together."""
         if not self.least_rows or len(known) < Encoder.exchanges:
             return np.zeros(0, int)
@@ -442,7 +442,7 @@ def _percent(share: float) -> str:
     return f"{100 * share:.0f}%" if share >= 0.01 else "<1%"
 
 
-def merge_named(parts: Mapping[str, Summary]) -> dict[str, Reals]:
+def merge_named(parts: Mapping[str, Summary]) -> dict[str, Values]:
     """The summaries of all parties as one. What does not fit together is refused by who has it."""
     found = merged(parts.values())
     for i, column in enumerate(found["columns"].tolist() if "columns" in found else ()):

@@ -292,17 +292,17 @@ def _mix(problem: AbstractProblem, pair: Bounded, sizes: Mapping[str, float]) ->
     above, below, size, largest, value_size = 0.0, 0.0, 0.0, 0.0, 0.0
     for i, (upper, lower) in enumerate(zip(evidence.upper, evidence.lower, strict=True)):
         point = evidence.at(i)
-        found, value = _survey(problem, point)
+        own, value = _survey(problem, point)
         cut = _cut(problem, point, evidence.start(i)) if lower > 0 else None
         if cut is not None:  # it takes the place of the survey's own, as if its height at the point were f's
             slopes, offset = cut
-            found = {**found, **slopes}
-            below += lower * (offset - value + sum(float(np.vdot(found[leaf], point[leaf])) for leaf in slopes))
-        inner = {leaf: float(np.vdot(found[leaf], point[leaf])) for leaf in g}
+            own = {**own, **slopes}
+            below += lower * (offset - value + sum(float(np.vdot(own[leaf], point[leaf])) for leaf in slopes))
+        inner = {leaf: float(np.vdot(own[leaf], point[leaf])) for leaf in g}
         for leaf in g:
-            g[leaf] = np.asarray(g[leaf] + (lower if leaf.startswith("x") else upper) * found[leaf])
-            largest = max(largest, _largest(found[leaf]))
-            size += (upper + lower) * max(sizes[leaf], _largest(found[leaf])) * float(np.sum(np.abs(point[leaf])))
+            g[leaf] = np.asarray(g[leaf] + (lower if leaf.startswith("x") else upper) * own[leaf])
+            largest = max(largest, _largest(own[leaf]))
+            size += (upper + lower) * max(sizes[leaf], _largest(own[leaf])) * float(np.sum(np.abs(point[leaf])))
         above += upper * (value + sum(product for leaf, product in inner.items() if not leaf.startswith("x")))
         below += lower * (value - sum(product for leaf, product in inner.items() if leaf.startswith("x")))
         size, value_size = size + (upper + lower) * abs(value), max(value_size, abs(value))
@@ -316,8 +316,8 @@ def _mix(problem: AbstractProblem, pair: Bounded, sizes: Mapping[str, float]) ->
 def _survey(problem: AbstractProblem, point: Arrays) -> tuple[Arrays, float]:
     """The exact operator and f in float64, whatever the data is stored in."""
     with double():
-        found = survey_at(exact_problem(problem), problem.validate_point(point_of(problem, point)))
-        return {name: np.asarray(leaf) for name, leaf in tree.leaves_with_names(found.operator)}, float(found.value)
+        survey = survey_at(exact_problem(problem), problem.validate_point(point_of(problem, point)))
+        return {name: np.asarray(leaf) for name, leaf in tree.leaves_with_names(survey.operator)}, float(survey.value)
 
 
 def _cut(problem: AbstractProblem, point: Arrays, start: Arrays | None) -> tuple[Arrays, float] | None:
@@ -388,9 +388,9 @@ def convexity_checks(run: StoredRun, reached: Reached) -> list[Check]:
     points = [point_of(problem, z) for z in stored if all(np.all(np.isfinite(array)) for array in z.values())]
     with double():
         examination = Examination(problem, trust=settings.get("convexity") == "trust")
-        found = examination.examine([problem.validate_point(point) for point in points])
+        disproof = examination.examine([problem.validate_point(point) for point in points])
     if said:
-        return [Check("", "why the run ended (DISPROVED)", _said(status), found, True if found else None)]
+        return [Check("", "why the run ended (DISPROVED)", _said(status), disproof, True if disproof else None)]
     return [Check("", "what was seen of f", _said(status), examination.sentence, _said(status) == examination.sentence)]
 
 
@@ -440,8 +440,10 @@ def limit_checks(run: StoredRun, reached: Reached) -> list[Check]:
     if is_deployment(run.manifest["configuration"]) or status["stop"] == Stop.INTERRUPTED.name:
         return checks
     again = bound_violation(problem, status["outputs"][status["output"]]["violation"])
-    found = again.lower if again is not None and prove_infeasible(again) else None
+    proved = again.lower if again is not None and prove_infeasible(again) else None
     kept = status["least_violation"]
-    same = (found is not None) == said == (kept is not None)
-    agrees = same and (found is None or (kept <= CLOSE * found and status["stop_meaning"] == infeasibility_text(kept)))
-    return [*checks, Check("", "limits that cannot be met", kept, found, agrees)]
+    same = (proved is not None) == said == (kept is not None)
+    agrees = same and (
+        proved is None or (kept <= CLOSE * proved and status["stop_meaning"] == infeasibility_text(kept))
+    )
+    return [*checks, Check("", "limits that cannot be met", kept, proved, agrees)]

@@ -66,11 +66,11 @@ def reach(run: StoredRun, *, trust: bool) -> Reached:
         problem = _problem(configuration)
     except Exception as error:  # whatever stands in the manifest, and whatever the user's own code does
         return Reached(why_not=f"the data cannot be reached: {error}")
-    if (found := fingerprint(problem)) == run.manifest["data_sha256"]:
+    if (digest := fingerprint(problem)) == run.manifest["data_sha256"]:
         return Reached(problem)
     if others := other_versions(run.manifest):
         return Reached(why_not=f"the fingerprint of the data was made by {others}")
-    return Reached(why_not="the data has changed since", changed=found)
+    return Reached(why_not="the data has changed since", changed=digest)
 
 
 def begin_again(configuration: Json, problem: AbstractProblem) -> Begun:

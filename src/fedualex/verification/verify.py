@@ -61,11 +61,11 @@ SAME = 1e-6
 def seal_checks(run: StoredRun) -> list[Check]:
     """Every file, and the status itself, has the SHA-256 that the status says."""
     status: Json = run.status or {}
-    stored, found = status.get("files"), seal.digests(run.path)
+    stored, here = status.get("files"), seal.digests(run.path)
     if not isinstance(stored, dict):
         return [Check("", "SHA-256 of all files", None, seal.digest_of(status), False)]
-    names = dict.fromkeys((*stored, *found))
-    checks = [equal("", f"SHA-256 of {name}", stored.get(name), found.get(name)) for name in names]
+    names = dict.fromkeys((*stored, *here))
+    checks = [equal("", f"SHA-256 of {name}", stored.get(name), here.get(name)) for name in names]
     digest = seal.digest_of(status)
     return [*checks, equal("", "SHA-256 of all of these and of status.json", status.get("sha256"), digest)]
 
@@ -75,15 +75,15 @@ def history_checks(run: StoredRun) -> list[Check]:
     status: Json = run.status or {}
     last = run.history[-1] if run.history else {}
     checks = [equal("", f"{key} in the history", status[key], last.get(key)) for key in ("bytes_up", "bytes_down")]
-    said, found = status["rounds"], last.get("round", 0)
+    said, recorded = status["rounds"], last.get("round", 0)
     # Sites may have been silent at the end: rounds without a record.
-    fits = said >= found if is_deployment(run.manifest["configuration"]) else said == found
-    checks.append(Check("", "rounds in the history", said, found, fits))
+    fits = said >= recorded if is_deployment(run.manifest["configuration"]) else said == recorded
+    checks.append(Check("", "rounds in the history", said, recorded, fits))
     trips = last.get("exchanges", 0)
-    as_said = status["exchanges"] == trips if said == found else status["exchanges"] >= trips
+    as_said = status["exchanges"] == trips if said == recorded else status["exchanges"] >= trips
     checks.append(Check("", "exchanges in the history", status["exchanges"], trips, as_said))
     for output, stored in status["outputs"].items():
-        if said == found and stored["gap"] is not None and f"gap_{output}" in last:
+        if said == recorded and stored["gap"] is not None and f"gap_{output}" in last:
             checks.append(_history_check(output, stored, last[f"gap_{output}"]))
     return checks
 
@@ -173,9 +173,9 @@ def _best_checks(run: StoredRun) -> list[Check]:
     slack = max(output["rounding"] for output in outputs.values())
     if "best" in outputs:
         said, origin = outputs["best"]["gap"], outputs["best"]["origin"]
-        found = recorded.get(origin)
-        near = said is not None and found is not None and abs(said - found) <= SAME * found + slack
-        return [Check("best", f"gap in the history ({origin})", said, found, near)]
+        kept = recorded.get(origin)
+        near = said is not None and kept is not None and abs(said - kept) <= SAME * kept + slack
+        return [Check("best", f"gap in the history ({origin})", said, kept, near)]
     smallest, least = min(recorded.values(), default=None), min(final, default=None)
     if smallest is None or least is None:
         return []
@@ -261,11 +261,11 @@ def _structure_checks(run: StoredRun, output: str, stored: Json, z: Arrays) -> l
     entries = [np.ravel(array) for leaf, array in z.items() if leaf not in spectral]
     ranks = [int(np.sum(np.linalg.svd(z[leaf], compute_uv=False) > NONZERO)) for leaf in spectral] or None
     density = float(np.mean(np.abs(np.concatenate(entries)) > NONZERO)) if entries else None
-    found = {"density": density, "rank": ranks}
+    structure = {"density": density, "rank": ranks}
     return [
-        Check(output, name, stored[name], found[name], found[name] == stored[name])
-        for name in found
-        if found[name] is not None or stored[name] is not None
+        Check(output, name, stored[name], structure[name], structure[name] == stored[name])
+        for name in structure
+        if structure[name] is not None or stored[name] is not None
     ]
 
 
@@ -275,14 +275,14 @@ def _data_checks(
     """g(z) and the rounding, from the data."""
     try:
         point = point_of(problem, z)
-        again, found = _operator(problem, point), problem.certificate(point)
+        again, certificate = _operator(problem, point), problem.certificate(point)
     except (ValueError, FloatingPointError) as error:
         return [Check(output, f"operator from the data ({error})", None, None, False)]
     apart = {leaf: float(np.max(np.abs(again[leaf] - g[leaf]))) for leaf in g}
     near = all(apart[leaf] <= ROUNDING * max(sizes[leaf], float(np.max(np.abs(again[leaf])))) for leaf in g)
     checks = [Check(output, "operator from the data, largest difference", 0.0, max(apart.values()), bool(near))]
     if stored["gap"] is not None:
-        checks.append(rounding_check(output, stored, found.rounding, found.estimated))
+        checks.append(rounding_check(output, stored, certificate.rounding, certificate.estimated))
     return checks
 
 
@@ -306,8 +306,8 @@ def _operator_sizes(problem: AbstractProblem, z: Arrays) -> dict[str, float]:
     rng, sizes = np.random.default_rng(0), dict.fromkeys(z, 0.0)
     for _ in range(2):
         mixed = {leaf: np.asarray(array * rng.choice([-1.0, 1.0], array.shape)) for leaf, array in z.items()}
-        found = _operator(problem, problem.project(point_of(problem, mixed)))
-        for leaf, array in found.items():
+        slopes = _operator(problem, problem.project(point_of(problem, mixed)))
+        for leaf, array in slopes.items():
             sizes[leaf] = max(sizes[leaf], float(np.max(np.abs(array), where=np.isfinite(array), initial=0.0)))
     return sizes
 
@@ -367,12 +367,12 @@ def _state_checks(run: StoredRun, start: Begun, leaves: list[Any]) -> list[Check
     with double():
         exact = exact_problem(start.problem)
         for name, point in _points(run, start, exact, state).items():
-            found = dict(tree.leaves_with_names(project(exact, point)))
+            projected = dict(tree.leaves_with_names(project(exact, point)))
             z, _ = run.points(name)
-            if z.keys() != found.keys() or any(z[leaf].shape != found[leaf].shape for leaf in z):
+            if z.keys() != projected.keys() or any(z[leaf].shape != projected[leaf].shape for leaf in z):
                 checks.append(Check(name, "point in the checkpoint", None, None, False))
                 continue
-            apart = {leaf: float(np.max(np.abs(np.asarray(found[leaf]) - z[leaf]))) for leaf in z}
+            apart = {leaf: float(np.max(np.abs(np.asarray(projected[leaf]) - z[leaf]))) for leaf in z}
             near = all(apart[leaf] <= share * float(np.max(np.abs(z[leaf]))) for leaf in z)
             checks.append(Check(name, "point in the checkpoint, largest difference", 0.0, max(apart.values()), near))
     return checks
@@ -500,14 +500,14 @@ def verify_unpenalized(path: Path, model: Model) -> Result:
         return merged(party.effects(known, asked) for party in members)
 
     x: Json = {"weights": model.weights, "bias": model.bias}
-    found = recheck_unpenalized(members[0].recipe, known, ask, x)
-    gap, status = float(certificate["gap"]), status_of(found.gap, certificate["tol"]).name
+    again = recheck_unpenalized(members[0].recipe, known, ask, x)
+    gap, status = float(certificate["gap"]), status_of(again.gap, certificate["tol"]).name
     return Result(
         path,
         (
             same,
-            Check("", "change of a coefficient", 0.0, found.moved, found.moved <= CLOSE),
-            Check("", "certified gap", gap, found.gap, abs(found.gap - gap) <= CLOSE),
+            Check("", "change of a coefficient", 0.0, again.moved, again.moved <= CLOSE),
+            Check("", "certified gap", gap, again.gap, abs(again.gap - gap) <= CLOSE),
             Check("", "status", certificate["status"], status, certificate["status"] == status),
         ),
     )

@@ -34,7 +34,7 @@ LikeOf = Callable[[int], Saddle]
 
 def pack_surveys(requests: Requests) -> Arrays:
     """What sites are sent."""
-    sent: dict[str, Reals] = {"requests": np.array([[f, len(survey.points)] for f, survey in requests])}
+    sent: Arrays = {"requests": np.array([[f, len(survey.points)] for f, survey in requests])}
     for f, places in _by_loss(requests).items():
         points = [_entries(point) for point, _, _ in places]
         starts = [_entries(point if start is None else start) for point, _, start in places]

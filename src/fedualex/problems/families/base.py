@@ -52,14 +52,16 @@ class Family(Module):
     name: in files and arguments. one_score: whether a row has one score. exact_second: whether `slope` is affine in the
     score, so that `second` at one score holds at all. self_concordant: whether |phi'''| <= c phi'', c = `concordance`,
     by which one point can prove how far the optimum is (docs/inference.md). likelihood: whether slopes vary as `second`
-    says if the model is right. counts: whether targets may be counts over an exposure, which is then the weight of a
-    row; and whether they may vary more than the family says.
+    says if the model is right. largest_second: a bound of phi'' whatever score and target are, where one is known.
+    counts: whether targets may be counts over an exposure, which is then the weight of a row; and whether they may vary
+    more than the family says.
     """
 
     name: ClassVar[str]
     exact_second: ClassVar[bool] = False
     self_concordant: ClassVar[bool] = False
     likelihood: ClassVar[bool] = True
+    largest_second: ClassVar[float] = np.inf
     one_score: ClassVar[bool] = True
     counts: ClassVar[bool] = False
 

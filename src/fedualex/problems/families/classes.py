@@ -70,6 +70,7 @@ class Logistic(ClassFamily):
 
     name: ClassVar[str] = "logistic"
     self_concordant: ClassVar[bool] = True
+    largest_second: ClassVar[float] = 1 / 4
 
     def settled(self, known: Sequence[Known]) -> Family:
         return self if known_classes(known).size == 2 else Softmax()

@@ -173,6 +173,7 @@ class Squared(LocationFamily):
 
     name: ClassVar[str] = "squared"
     exact_second: ClassVar[bool] = True
+    largest_second: ClassVar[float] = 1.0
 
     def loss(self, score: Array, target: Array) -> Array:
         return (score - target) ** 2 / 2
