@@ -1,6 +1,6 @@
 """Faults in the middle of a deployed run, made one after the other: `python benchmarks/faults.py ENGINE [NAME ...]`.
 
-Three sites on this machine run 120 rounds under masks, on the engine `local` or `nvflare`, or 6 on `flower`. One
+Three sites on this machine run 60 rounds under masks, on the engine `local` or `nvflare`, or 6 on `flower`. One
 thing goes wrong in the middle; where it has a cause that goes away, it does after some seconds. Each line of the table
 says how long it took until the command that follows the run said so, in which words, how long after the cause had gone
 the next exchange came, and whether the run ended in the numbers of the undisturbed run. Disks are full where a party's
@@ -32,7 +32,7 @@ from fedualex.deploy.threads import thread_engine
 SITES = ("north", "south", "west")
 VICTIM = "north"
 COLUMNS = ("mean radius", "mean texture", "mean smoothness", "mean symmetry", "worst concavity")
-ROUNDS, FEW = 120, 6
+ROUNDS, FEW = 60, 6
 """Of a run; few with Flower, where an exchange takes ten seconds."""
 FIT = {"goal": "logistic", "target": "target", "l1": 0.01, "tol": 1e-30}
 RUN, SLOW = {"local_steps": 2, "timeout": 10.0}, 60.0

@@ -106,7 +106,7 @@ def install_own_key(party: Path, own: Path) -> None:
             "`fedualex deploy admit` makes"
         )
     certified = _public(load_crt(str(certificate)).public_key())
-    kept = [file for file in (own / OWN, private) if file.exists()]
+    kept = [file for file in (private, own / OWN) if file.exists()]
     fitting = [file for file in kept if _public(_private(file).public_key()) == certified]
     if not fitting:
         raise PermissionError(
