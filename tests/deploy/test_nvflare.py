@@ -6,6 +6,7 @@ Whatever a test starts is ended by its process id, even when the test fails.
 import importlib
 import importlib.util
 import json
+import logging
 import os
 import shutil
 import signal
@@ -26,9 +27,9 @@ from nvflare.fuel.flare_api.api_spec import AuthorizationError, InternalError, N
 from support.deployments import free_port
 
 from fedualex.deploy import processes
-from fedualex.deploy.nvflare import control, control as local, job, job as sessions, keys, provision as party
+from fedualex.deploy.nvflare import control, control as local, job, job as sessions, keys, provision as party, roles
 from fedualex.deploy.nvflare.provision import provision
-from fedualex.deploy.party import Layout
+from fedualex.deploy.party import Layout, read_log, write_entry
 from fedualex.storage import is_disk_full
 
 SITES = ["site-1", "site-2", "site-3"]
@@ -185,6 +186,21 @@ def test_a_clock_that_is_wrong_is_one_sentence(kits):
             SystemExit, match=rf"client.crt is valid from .* clock says {wrong:%Y-%m-%d %H:%M} UTC: set"
         ):
             party.check_clock(site, wrong)
+
+
+def test_a_site_has_a_log_as_soon_as_a_run_begins(tmp_path, monkeypatch):
+    tmp_path = tmp_path / "site-1"
+    tmp_path.mkdir()
+    write_entry(tmp_path, "north", "support.nvflare_toys:load")
+    monkeypatch.setattr(roles, "_folder", lambda: tmp_path)
+    known = list(logging.getLogger("fedualex").handlers)
+    try:
+        roles.SiteRole().load()
+    finally:
+        logging.getLogger("fedualex").handlers[:] = known
+    assert [(line["party"], line["message"].split(",")[0]) for line in read_log(tmp_path)] == [
+        ("north", "a run begins")
+    ]
 
 
 def test_server_and_submitter_make_their_own_keys_and_are_who_the_provisioner_would_make_them(kits, tmp_path):

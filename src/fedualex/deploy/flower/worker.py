@@ -7,6 +7,7 @@ it anew, as does a message after the site could not be loaded: whoever corrects 
 import contextlib
 import hmac
 import json
+import logging
 import secrets
 import socket
 import sys
@@ -16,6 +17,8 @@ from pathlib import Path
 from ...flower_client import WORKER
 from ..party import read_entry, write_file, write_log
 from ..wire import LARGEST, Worker, make_answerer
+
+log = logging.getLogger(__name__)
 
 LOOPBACK = "127.0.0.1"
 WORD = 32
@@ -64,6 +67,7 @@ class SiteWorker:
 
     def _answer_request(self, run: str, request: bytes) -> bytes:
         if self._answer is None or run != self._run:
+            log.info("run %s of Flower: this site's table is loaded", run)
             loaded: list[Worker] = []
 
             def load() -> Worker:

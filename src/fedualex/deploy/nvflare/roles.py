@@ -1,5 +1,6 @@
 """The two classes that a job names: NVFlare makes them from the installed package, no code travels."""
 
+import logging
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from ..wire import CarriedEngine, make_answerer
 # What carries messages: NVFlare's Collab calls, from inside the server's job.
 
 
+log = logging.getLogger(__name__)
 NOT_IN_JOB = Failure(Code.UNREACHABLE, "not in this job")
 NOT_BYTES = Failure(Code.MALFORMED, "not bytes")
 
@@ -80,6 +82,7 @@ class SiteRole:
         """Load the site before the first round."""
         folder = _folder()
         write_log(folder)
+        log.info("a run begins, which waits for requests of the server")
         self._answer = make_answerer(lambda: read_entry(folder)(folder))
 
     @collab.publish
