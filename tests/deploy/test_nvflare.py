@@ -197,7 +197,9 @@ def test_a_site_has_a_log_as_soon_as_a_run_begins(tmp_path, monkeypatch):
     try:
         roles.SiteRole().load()
     finally:
-        logging.getLogger("fedualex").handlers[:] = known
+        for handler in set(logging.getLogger("fedualex").handlers) - set(known):
+            logging.getLogger("fedualex").removeHandler(handler)
+            handler.close()
     assert [(line["party"], line["message"].split(",")[0]) for line in read_log(tmp_path)] == [
         ("north", "a run begins")
     ]
