@@ -20,6 +20,7 @@ ROOT = Path(__file__).parent.parent
 ROOMS = (
     "algorithms",
     "bundle",
+    "certificates",
     "data",
     "estimators",
     "geometry",
