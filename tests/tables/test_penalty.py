@@ -1,9 +1,11 @@
 """The penalty of a table is chosen once and kept; what cannot be chosen is refused, or said, in one sentence."""
 
+import csv
 import json
 
 import numpy as np
 import pytest
+from support.command_line import cli, refused
 
 from fedualex.algorithms import newton
 from fedualex.tables import penalty
@@ -118,3 +120,20 @@ def test_many_variables_are_not_chosen_for_though_some_columns_would_solve_them(
     assert found.sentence.endswith(f"a default that was not chosen by held-out rows: {why}.")
     with pytest.raises(ValueError, match=why):
         chosen({**settings, "l1": "auto"}, tmp_path)
+
+
+def test_the_path_is_a_table_on_request(tmp_path, few_values):
+    settings = {**table(tmp_path), "target": "label", "clients": "site", "ignore": ["number", "other", "counts"]}
+    model = fit_into(tmp_path / "fit", plan_fit(settings, tmp_path))
+    shown = cli("summary", tmp_path / "fit", "--path", "--out", tmp_path / "path.csv").output
+    assert model.training["penalty"]["sentence"] in " ".join(shown.split())
+    rows = list(csv.DictReader((tmp_path / "path.csv").read_text().splitlines()))
+    curve = model.training["penalty"]["curve"]
+    assert [float(row["l1"]) for row in rows] == curve["values"]
+    assert [float(row["certified_gap"]) for row in rows] == curve["gaps"]
+    assert "chosen" in rows[curve["chosen"]]["mark"]
+    assert json.loads(cli("summary", tmp_path / "fit", "--path", "--json").output)["measure"] == curve["measure"]
+    fit_into(tmp_path / "given", plan_fit({**settings, "l1": 0.1}, tmp_path))
+    assert "this model has no path of penalties: l1 = 0.1, as given." in refused(
+        "summary", tmp_path / "given", "--path"
+    )

@@ -19,7 +19,17 @@ from .common import (
     print_paragraph,
     resumable,
 )
-from .shown import FEW, as_text, description, predictions, show, show_effects, show_measures
+from .shown import (
+    FEW,
+    as_text,
+    description,
+    path_columns,
+    predictions,
+    show,
+    show_effects,
+    show_measures,
+    show_path,
+)
 
 if TYPE_CHECKING:
     from ..models import Model
@@ -317,16 +327,26 @@ def evaluate(model: Path, table: str, clients: str | None, key: str | None, out:
 @click.command()
 @click.argument("model", type=click.Path(path_type=Path))
 @click.option("--errors", help="model-based, sandwich or clustered; the first that the model has.")
+@click.option("--path", is_flag=True, help="In place of effects the penalties that were tried, with held-out losses.")
 @click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="A CSV file to write the table to.")
 @json_option
 @one_line_errors
-def summary(model: Path, errors: str | None, out: Path | None, as_json: bool) -> None:
+def summary(model: Path, errors: str | None, path: bool, out: Path | None, as_json: bool) -> None:
     """The table of effects of a MODEL: estimates, standard errors, intervals, ratios and p."""
     from ..models import load
     from ..storage import write_atomically
     from ..tables.effects import effect_columns
 
     kept = load(model)
+    if path:
+        columns = path_columns(kept)
+        if out is not None:
+            write_atomically(out, as_text(columns, False).encode())
+        if as_json:
+            print_json(columns)
+        else:
+            show_path(kept, columns)
+        return
     found = kept.effects(errors)
     if out is not None and "refused" not in found:
         write_atomically(out, as_text(effect_columns(found), False).encode())

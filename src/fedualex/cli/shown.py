@@ -173,6 +173,30 @@ def _outcome(model: "Model") -> str:
     return f"{model.target} = {labels[1]}" if len(labels) == 2 else str(model.target)
 
 
+# The penalties that were tried.
+
+
+def path_columns(model: Any) -> dict[str, list[Any]]:
+    """What held-out rows said of each; refused where none were tried."""
+    penalty = model.training.get("penalty") or {}
+    if not (curve := penalty.get("curve")):
+        raise ValueError(f"this model has no path of penalties: {penalty.get('sentence', 'none is kept')}")
+    marks = [" ".join(word for word in ("best", "chosen") if curve[word] == k) for k in range(len(curve["values"]))]
+    named = {"measure": curve["measure"], "standard_error": curve["error"], "nonzeros": curve["nonzeros"]}
+    return {curve["name"]: curve["values"], **named, "certified_gap": curve["gaps"], "mark": marks}
+
+
+def show_path(model: Any, columns: dict[str, list[Any]]) -> None:
+    """As a table, and how the choice was made."""
+    names = [name.replace("_", " ") for name in columns]
+    names[1] = model.training["penalty"]["curve"]["what"]
+    lines = zip(*columns.values(), strict=True)
+    _print_rows(
+        names, [[_number(value) if isinstance(value, float) else str(value) for value in line] for line in lines]
+    )
+    print_paragraph(model.training["penalty"]["sentence"])
+
+
 # Measures.
 
 
