@@ -65,6 +65,7 @@ def test_evaluate_measures_all_rows_and_each_client(fitted):
     assert [row["client"] for row in rows] == ["all clients", "basel", "cleveland", "zurich"]
     right = model.predict(table) == table["disease"]
     assert float(rows[0]["accuracy"]) == pytest.approx(np.mean(right))
+    assert all(float(row["loss lower"]) < float(row["loss"]) < float(row["loss upper"]) for row in rows)
     assert float(rows[3]["accuracy"]) == pytest.approx(np.mean(right[table["center"] == "zurich"]))
     found = strict(CliRunner().invoke(main, ["evaluate", str(place / "fit"), str(place / "new.csv"), "--json"]).stdout)
     assert found["rows"] == 60

@@ -188,9 +188,15 @@ class Measures:
         return {name: _values(sums, self._read(sums)) for name, sums in found.items()}
 
     def columns(self) -> dict[str, list[Any]]:
-        """As a file has it: a row for all clients, and one for each."""
-        found = self.values
-        return {"client": list(found), **{name: [own.get(name) for own in found.values()] for name in found[ALL]}}
+        """As a file has it: a row for all clients, and one for each; beside a measure the ends of its interval."""
+        found, plain, told = self.values, self.plain(), dict[str, list[Any]]()
+        ends = [plain["intervals"]["overall"], *(plain["intervals"]["clients"][name] for name in self.clients)]
+        for name in found[ALL]:
+            told[name] = [own.get(name) for own in found.values()]
+            if ends[0].get(name) is not None:
+                both = [own.get(name) or (None, None) for own in ends]
+                told |= {f"{name} {end}": [one[k] for one in both] for k, end in enumerate(("lower", "upper"))}
+        return {"client": list(found), **told}
 
     def plain(self) -> Json:
         """As JSON has it: values, intervals, and where there are probabilities calibration and curves."""
