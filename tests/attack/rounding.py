@@ -25,8 +25,10 @@ ROWS, FEATURES, GROUPS = (2, 7, 16, 40), (1, 2, 4, 6), (2, 3)
 """Few different shapes: programs are compiled for each."""
 ALIKE = int(os.environ.get("ALIKE", "8"))
 """Fits of a case, of one form and with other numbers: programs are compiled once for all of them."""
+BETWEEN_SITES = float(os.environ.get("BETWEEN_SITES", "0.25"))
+"""The share of fits whose clients are sites, which say how far their own surveys are off."""
 FAMILIES = ("squared", "logistic", "huber")
-COUNTS = {"runs": 0, "proved": 0, "refused": 0, "below without rounding": 0}
+COUNTS = {"runs": 0, "between sites": 0, "proved": 0, "refused": 0, "below without rounding": 0}
 """What became of the cases so far: `make attack` shows that they are near rounding, where the allowance is needed."""
 
 
@@ -321,6 +323,9 @@ def _attack_one(rng: Rng, form: Rng, method: str) -> None:
     exact, problem = made
     tol = float(10 ** rng.uniform(-15, -3))
     call = f"fx.solve(problem, {method}, rounds=25, tol={tol!r})"
+    if problem.clients > 1 and rng.random() < BETWEEN_SITES:
+        masks = "on" if problem.clients > 2 and rng.random() < 0.5 else "off"
+        call = f"fx.deploy.run(problem, {method}, rounds=25, tol={tol!r}, secure_sums={masks!r})"
     repro = f"problem = {exact.text}\nrun = {call}\nprint(run, run.outputs['bounds'].certificate)"
     with within(120, "a fit near rounding", repro):
         try:
@@ -329,6 +334,7 @@ def _attack_one(rng: Rng, form: Rng, method: str) -> None:
             require(len(str(error)) <= 500, f"a refusal of {len(str(error))} characters", repro)
             COUNTS["refused"] += 1
             return
+        COUNTS["between sites"] += "deploy" in call
         check(exact, problem, run, tol, repro)
 
 

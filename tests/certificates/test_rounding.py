@@ -13,6 +13,7 @@ from support.rational import exact_certificate, exact_gap, number
 import fedualex as fx
 from fedualex import tree
 from fedualex.certificates.certificate import Measured, certificate_of
+from fedualex.certificates.told import ToldErrors
 from fedualex.compiling import double
 from fedualex.problems import Certificate
 from fedualex.regularizers.fenchel import UNIT, fenchel
@@ -241,7 +242,8 @@ def test_a_server_without_data_has_an_estimate_from_the_operator():
     certificate = problem.certificate(z)
     with double():
         found = tree.cast_module(problem, jnp.float64).survey(z)
-        server = Evaluator(exact_problem(problem.without_data()), lambda points: [found], remote=True)
+        view = exact_problem(problem.without_data())
+        server = Evaluator(view, lambda points: [found], told=ToldErrors(view, 0.0))
         output = server.project_and_certify({"last": z})["last"]
     assert output.certificate.estimated
     assert output.certificate.x == pytest.approx(certificate.x, rel=1e-12)
@@ -255,7 +257,7 @@ def test_operators_that_come_from_elsewhere_have_an_estimated_rounding():
     with double():
         found = game.survey(jax.tree.map(jnp.asarray, z))
         assert (
-            Evaluator(exact_problem(game), lambda points: [found], remote=True)
+            Evaluator(exact_problem(game), lambda points: [found], told=ToldErrors(game, 0.0))
             .project_and_certify({"last": z})["last"]
             .certificate.estimated
         )

@@ -1,6 +1,7 @@
 """One release policy: what is asked is declared, and rules and ledger count its sums and numbers."""
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -18,6 +19,11 @@ FACTS = SiteFacts(rows=60, kit="kit")
 
 def ask(task="survey", run="run-1", **changes):
     return Request(**{"task": task, "round": 0, "run_id": run, "arrays": {}} | changes)
+
+
+def problem_like(entries):
+    """A problem of so many variables, of whose rounding sites say nothing."""
+    return SimpleNamespace(like=Saddle(np.zeros(entries)))
 
 
 def door(policy=None, asked=None, numbers=3, about=FACTS, ledger=None):
@@ -109,7 +115,7 @@ def test_a_site_may_take_no_part_where_sites_are_weighed():
     ],
 )
 def test_second_derivatives_need_rows_for_each_parameter_and_a_site_that_allows_them(policy, rows, match):
-    asked = declare_curvature(Saddle(np.zeros(12)), np.array([True]), np.array([True]))
+    asked = declare_curvature(problem_like(12), np.array([True]), np.array([True]))
     assert (asked.sums, asked.numbers) == (1, 13 + 78 + 13)  # a survey, a triangle, a dual cut
     guard = door(policy, asked, 104, SiteFacts(rows=rows, kit="kit"))
     if not match:
@@ -125,7 +131,7 @@ def test_columns_that_a_request_names_are_counted_with_those_of_all_requests_bef
     """Else X'WX of a wide table of few rows would leave block by block."""
 
     def asked(*columns):
-        return declare_curvature(Saddle(np.zeros(1000)), np.array([True]), np.array([False]), np.array(columns))
+        return declare_curvature(problem_like(1000), np.array([True]), np.array([False]), np.array(columns))
 
     begin_ledger(tmp_path)
     ledger, about = Ledger(tmp_path / LEDGER), SiteFacts(rows=30, kit="kit")

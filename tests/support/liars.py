@@ -46,7 +46,7 @@ class World:
         return [{**part, name: value(part[name])} if name in part else part for part in self.known]
 
 
-def make_world(folder: Path, rule: str = "secure_sums = true\n") -> World:
+def make_world(folder: Path, rule: str = "secure_sums = true\nleast_held_out = 1\n") -> World:
     """Sites that release sums only. Their own folders are copies for each liar, so that none disturbs another."""
     write_sites(folder, ROWS, GOALS["fair"])
     root, seen = deployment(folder, "on", goal="fair", target="outcome", rounds=12, tol=1e-3), []
@@ -161,23 +161,26 @@ def _survey(world, rng, y, words):
     refuses(world.sites[str(rng.choice(HOSPITALS))], world.fresh(asked, rng, arrays=arrays), words)
 
 
+DOMAIN = "where the weights of sites are in their domain"
+
+
 def all_weight_on_one_site(world, rng):
-    _survey(world, rng, np.eye(3)[rng.integers(3)], "no site has more than 0.8 of the weight")
+    _survey(world, rng, np.eye(3)[rng.integers(3)], DOMAIN)
 
 
 def weight_on_two_sites(world, rng):
-    """What all sites share alike would be taken back from the third."""
-    _survey(world, rng, rng.permutation([0.5, 0.5, -0.1 / 3 / 0.9 - rng.uniform(1e-9, 0.1)]), "no weight is below 0")
+    """What all sites share alike would be taken back from the third, but for next to nothing."""
+    _survey(world, rng, rng.permutation([0.5185, 0.5185, -0.1 / 3 / 0.9 + rng.uniform(-0.1, 1e-3)]), DOMAIN)
 
 
 def nearly_all_weight_on_one_site(world, rng):
     rest = rng.uniform(1e-250, 0.14)
-    _survey(world, rng, rng.permutation([1 - rest, rest / 2, rest / 2]), "no site has more than 0.8 of the weight")
+    _survey(world, rng, rng.permutation([1 - rest, rest / 2, rest / 2]), DOMAIN)
 
 
 def negative_weights(world, rng):
     """Two sites that cancel leave the third."""
-    _survey(world, rng, rng.permutation([1.0, 0.3, -0.3]), "no weight is below 0")
+    _survey(world, rng, rng.permutation([1.0, 0.3, -0.3]), DOMAIN)
 
 
 def thousands_of_points(world, rng):

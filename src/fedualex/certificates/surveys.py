@@ -74,6 +74,21 @@ class BoundErrors(NamedTuple):
     offset: float
 
 
+class SurveyErrors(NamedTuple):
+    """What rounding may have done to the numbers of one survey and of its cut, and does to them where they are added.
+
+    With these numbers just as they were sent, for all x' and y' of the domain
+
+        f(x, y') <= value + <g_y, y - y'> + offset,
+        f(x', y) >= value + <g_x, x' - x> - offset - slope sum_j |x'_j|, and likewise for the cut.
+    """
+
+    offset: Scalar
+    slope: Scalar
+    moved: Scalar
+    """By how much f changes at most if every entry of x moves by UNIT times the largest that it has in the domain."""
+
+
 class Surveyed(NamedTuple):
     """What all clients together say of one point: g(z) = sum_m p_m g_m(z) and f(z) = sum_m p_m f_m(z), exact.
 
@@ -86,6 +101,8 @@ class Surveyed(NamedTuple):
     """Second derivatives, where they were asked for."""
     cut: Minorant | None = None
     """The dual cut of a step to z, where one was asked for."""
+    errors: SurveyErrors | None = None
+    """From clients elsewhere that can bound them; from rows that are here they are found where they are wanted."""
 
 
 @runtime_checkable

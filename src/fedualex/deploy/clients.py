@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from .. import tree
 from ..algorithms import LocalSteps, Survey
-from ..certificates.surveys import Minorant, Surveyed
+from ..certificates.surveys import Minorant, Surveyed, SurveyErrors
 from ..compiling import optimized
 from ..problems import AbstractProblem
 from ..runtime.outputs import accumulate
@@ -369,7 +369,7 @@ class SiteClients:
         like = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), stacked)
         numbers = jax.ShapeDtypeStruct((len(points),), jax.tree.leaves(like)[0].dtype)
         try:
-            replies = self.exchange.survey(pack(points=stacked), self.adder.make_reader(operators=like, values=numbers))
+            replies = self.exchange.survey(pack(points=stacked), self._make_reader(operators=like, values=numbers))
         except SilentSitesError as error:
             log.warning("no operators: %s", error)
             return self._missing(Code.TOO_FEW, f"{UNANSWERED}: {error}")
@@ -377,7 +377,22 @@ class SiteClients:
         mean = self.adder.total(self.weights, list(surveys.values()), Surveyed(like, cast(Array, numbers)))
         if doubted := self._refuse_doubted(stacked, mean, surveys):
             return doubted
-        return [jax.tree.map(lambda leaf, i=i: leaf[i], mean) for i in range(len(points))]
+        errors = self._add_errors(replies)
+        found = [jax.tree.map(lambda leaf, i=i: leaf[i], mean) for i in range(len(points))]
+        return [at._replace(errors=told) for at, told in zip(found, errors, strict=True)]
+
+    def _make_reader(self, **like: Any) -> Read:
+        """The function that reads answers to surveys, which say how far they may be off where sites can bound that."""
+        told = jax.ShapeDtypeStruct((*like["values"].shape, len(SurveyErrors._fields)), np.float64)
+        plain, with_errors = self.adder.make_reader(**like), self.adder.make_reader(**like, errors=told)
+        return lambda arrays: with_errors(arrays) if "errors" in arrays else plain(arrays)
+
+    def _add_errors(self, replies: Mapping[str, Mapping[str, Any]]) -> list[SurveyErrors | None]:
+        """Of each point, added up like values; None if a site does not say them."""
+        told = [reply.get("errors") for reply in replies.values()]
+        if any(own is None or np.any(own < 0) for own in told):
+            return [None] * len(next(iter(replies.values()))["values"])
+        return [SurveyErrors(*row) for row in self.adder.total(self.weights, told, told[0])]
 
     def _refuse_doubted(self, points: Tree, mean: Surveyed, surveys: Mapping[str, Surveyed]) -> Missing | None:
         """Answers that cannot be true count as missing; None if they can."""
@@ -398,18 +413,21 @@ class SiteClients:
         columns = ALL if request.columns is None else np.asarray(request.columns, np.int64)
         sent, like = self._curvature_request(points, starts, curved, begun, columns)
         try:
-            replies = self.exchange.ask_curvature(sent, self.adder.make_reader(**like))
+            replies = self.exchange.ask_curvature(sent, self._make_reader(**like))
         except SilentSitesError as error:
             if any(why.code == Code.NO_CURVATURE for why in self.exchange.reasons.values()):
                 log.warning("on without second derivatives: %s", error)
                 return self.survey(points)
             log.warning("no second derivatives: %s", error)
             return self._missing(Code.TOO_FEW, f"{UNANSWERED}: {error}")
-        mean = self.adder.total(self.weights, list(replies.values()), like)
+        said = [{name: reply[name] for name in like} for reply in replies.values()]
+        mean = self.adder.total(self.weights, said, like)
         surveys = {site: Surveyed(reply["operators"], reply["values"]) for site, reply in replies.items()}
         if doubted := self._refuse_doubted(stacked, Surveyed(mean["operators"], mean["values"]), surveys):
             return doubted
-        return _split_surveys(mean, curved, begun)
+        errors = self._add_errors(replies)
+        found = _split_surveys(mean, curved, begun)
+        return [at._replace(errors=told) for at, told in zip(found, errors, strict=True)]
 
     def _curvature_request(
         self,

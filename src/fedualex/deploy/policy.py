@@ -95,6 +95,8 @@ MOST_MODELS = 3
 """Models that are measured on held-out rows for one kit at most; one of them may be asked for again."""
 FEWEST_WEIGHED, MOST_WEIGHT = 3, 0.8
 """Under masks: how many sites have a weight > 0 in a sum at least, and the largest share of one of them."""
+OUTSIDE = 1e-6
+"""By how much of its size a mixture of sites may be out of its domain: rounds may be in float32."""
 MOST_BEGUN = 10
 """Merged summaries with which a site compares its columns for one kit at most: each comparison is an answer."""
 BEGIN, MEASURE, CALIBRATE, CURVATURE, PATH, EFFECTS = "begin", "measure", "calibrate", "curvature", "path", "effects"
@@ -118,13 +120,14 @@ class Release:
 
     kind: what is asked for, such as "survey". sums: how many sums over rows, one for each point. numbers: how many
     numbers in all; None if that is known once they are there. weights: for each sum the weights of all sites in it,
-    where the request chooses them. parameters: of the model, or those that the request names, where rows are counted
-    for each. columns: these, if it names some: all that were ever named for one kit count together. subject: the
-    digest of the model that is asked about, where one is, or of what columns are compared with. mixed: whether second
-    derivatives are by the weights of sites as well. rows: behind the sum of the fewest; all of the site's if None.
-    fold: rows of the smallest part of this site that a difference of two sums tells of, where it is not all of them;
-    whole_sites: whether such a part is all that one site has, so that masks would not hide it. parts: rows of the
-    smallest class or group that has some, of this site and of all sites, where sums over them are told apart.
+    where the request chooses them; outside: how far out of their domain. parameters: of the model, or those that the
+    request names, where rows are counted for each. columns: these, if it names some: all that were ever named for one
+    kit count together. subject: the digest of the model that is asked about, where one is, or of what columns are
+    compared with. mixed: whether second derivatives are by the weights of sites as well. rows: behind the sum of the
+    fewest; all of the site's if None. fold: rows of the smallest part of this site that a difference of two sums tells
+    of, where it is not all of them; whole_sites: whether such a part is all that one site has, so that masks would not
+    hide it. parts: rows of the smallest class or group that has some, of this site and of all sites, where sums over
+    them are told apart.
     """
 
     kind: str
@@ -139,6 +142,7 @@ class Release:
     fold: int | None = None
     whole_sites: bool = False
     parts: tuple[float, float] | None = None
+    outside: float = 0.0
 
     def count_numbers(self, arrays: Mapping[str, Values]) -> "Release":
         """The release with the numbers of its answer, or as many as were declared if that is more. Texts are none."""
@@ -189,12 +193,12 @@ EXAMPLES = {
     "tasks": '["roster", "present", "columns", "summary", "begin", "survey", "curvature", "round", "fold-summary", '
     '"folds", "path", "fold-losses", "effects", "measure", "calibrate", "model"]',
     "arrays": '["columns", "names", "sums", "largest", "labels", "each", "ready", "differences", "operators", '
-    '"values", "curvature", "cuts", "message", "points", "point_weight", "taken", "kept"]',
+    '"values", "curvature", "cuts", "errors", "message", "points", "point_weight", "taken", "kept"]',
     "secure_sums": '"required"',
     "fair_by_site": '"refuse"',
     "curvature": '"refuse"',
     "rows_per_parameter": "10",
-    "least_held_out": "20",
+    "least_held_out": "50",
     "epsilon": "4.0",
     "delta": "1e-5",
     "keep_model": "false",
@@ -304,7 +308,7 @@ class Policy:
         whole_number, "Rows for each parameter of the model from which on second derivatives may leave.", default=5
     )
     least_held_out: int = option(
-        whole_number, "A model is measured on this many rows that were held out, or on none.", default=5
+        whole_number, "A model is measured on this many rows that were held out, or on none.", default=20
     )
     epsilon: float | None = option(
         optional(_positive),
@@ -359,6 +363,8 @@ class Policy:
         if masked and asked.whole_sites:
             text = "this site tells of no folds that are whole sites, which masks would not hide"
             return Failure(Code.NOT_RELEASED, text)
+        if not asked.outside <= OUTSIDE:  # all sites but one or two could count next to nothing there; nan is refused
+            return Failure(Code.NOT_RELEASED, "this site answers where the weights of sites are in their domain")
         if masked and (reasons := list(filter(None, map(why_not_weighed, asked.weights)))):
             return Failure(Code.NOT_RELEASED, reasons[0])
         if asked.kind in BENT and (why := self.why_no_curvature(asked, about, masked)):

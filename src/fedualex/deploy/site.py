@@ -1,6 +1,7 @@
 """The client's side of every engine: local rounds and full-batch surveys, from its own data. Keeps no state."""
 
 import math
+import threading
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import cached_property
@@ -15,10 +16,11 @@ from jaxtyping import Array
 from numpy.typing import NDArray
 
 from .. import tree
-from ..certificates.surveys import Curvature, Minorant, Surveyed
+from ..certificates.surveys import Curvature, Minorant, Surveyed, SurveyErrors
 from ..compiling import double, optimized
 from ..problems import AbstractOracle, AbstractProblem
 from ..problems.curvature import Surveyor, surveyor_of
+from ..problems.score_rounding import ScoreErrors, score_errors, tells_errors
 from ..runtime.outputs import KINDS, no_sums
 from ..runtime.rounds import run_local_steps
 from ..runtime.state import Contribution, Setup, State
@@ -60,6 +62,7 @@ class Site:
     ):
         self.problem, self.setup, self.client, self.agreed = problem, setup, client, agreed
         self.averages, self.privacy, self._factors, self._told = averages, privacy, factors, told
+        self._one_by_one = threading.Lock()
 
     def work(self, request: Request) -> Arrays:
         """The answer to a request: the arrays that docs/deployment.md lists, and nothing else."""
@@ -85,10 +88,10 @@ class Site:
     def declare(self, request: Request) -> Release:
         """What would leave if this were answered."""
         if request.task == "survey":
-            return declare_survey(self.problem.like, _count(request.arrays))
+            return declare_survey(self.problem, _count(request.arrays))
         if request.task == CURVATURE:
             asked = self._read_asked(request)
-            return declare_curvature(self.problem.like, asked["curved"], asked["begun"], asked["columns"])
+            return declare_curvature(self.problem, asked["curved"], asked["begun"], asked["columns"])
         return self._round_release if request.task == "round" else Release(request.task)
 
     @cached_property
@@ -124,14 +127,20 @@ class Site:
         points = unpack(request.arrays, points=like)["points"]
         exact = tree.cast_module(self.problem, jax.tree.leaves(like)[0].dtype)
         found = _survey(exact, points)
-        return pack(operators=found.operator, values=found.value)
+        surveys = [
+            jax.tree.map(lambda leaf, i=i: np.asarray(leaf[i]), (points, found)) for i in range(_count(request.arrays))
+        ]
+        return pack(
+            operators=found.operator, values=found.value, **self._tell_errors([(z, None, at) for z, at in surveys])
+        )
 
     def _curvature(self, request: Request) -> Arrays:
         """Operators and values at all points, second derivatives at some, and dual cuts of steps to some."""
         if self.privacy is not None:
             raise PermissionError("second derivatives are not covered by the privacy of this run")
         asked = self._read_asked(request)
-        surveys = [self._survey_point(asked, i) for i in range(len(asked["curved"]))]
+        places = [self._place(asked, i) for i in range(len(asked["curved"]))]
+        surveys = [self._survey_point(asked, i, *place) for i, place in enumerate(places)]
         curved = [at.curvature.triangles() for at in surveys if at.curvature is not None]
         cuts = [at.cut for at in surveys if at.cut is not None]
         return pack(
@@ -139,7 +148,21 @@ class Site:
             values=np.stack([np.asarray(at.value) for at in surveys]),
             curvature=_stack(curved, some_curvature(self.problem.like, asked["columns"])),
             cuts=_stack(cuts, Minorant(self.problem.like.x, np.zeros(()))),
+            **self._tell_errors([(*place, at) for place, at in zip(places, surveys, strict=True)]),
         )
+
+    def _tell_errors(self, surveys: list[tuple[Saddle, Saddle | None, Surveyed]]) -> dict[str, NDArray[Any]]:
+        """What rounding may have done to each survey (`SurveyErrors`), if they are in float64 and it can be bounded."""
+        if self._errors is None or any(np.asarray(at.value).dtype != np.float64 for _, _, at in surveys):
+            return {}
+        with self._one_by_one:
+            told = [self._errors.tell(*survey, clients=self.setup.clients) for survey in surveys]
+        return {"errors": np.array(told, float).reshape(len(told), len(SurveyErrors._fields))}
+
+    @cached_property
+    def _errors(self) -> ScoreErrors | None:
+        exact = tree.cast_module(self.problem, jnp.float64)
+        return score_errors(exact) if tells_errors(exact) else None
 
     def _read_asked(self, request: Request) -> dict[str, Any]:
         """What a request for second derivatives names: points, starts, and entries of x, none of which are all."""
@@ -149,14 +172,16 @@ class Site:
             raise MessageError(f"columns must be different numbers from 0 to {size - 1}, in rising order")
         return asked
 
-    def _survey_point(self, asked: Mapping[str, Any], i: int) -> Surveyed:
-        """The survey of point i; where a loss has no dual cuts, the cut of the survey takes their place."""
+    def _place(self, asked: Mapping[str, Any], i: int) -> tuple[Saddle, Saddle | None]:
+        """Point i, and where the step to it began whose cut is wanted, if one is."""
         point, start = (jax.tree.map(lambda leaf: np.asarray(leaf)[i], asked[name]) for name in ("points", "starts"))
-        begun = bool(asked["begun"][i])
-        curved = bool(asked["curved"][i])
-        columns = asked["columns"] if asked["columns"].size else None
-        survey = self._surveyor.survey(point, curvature=curved, start=start if begun else None, columns=columns)
-        if begun and survey.cut is None:
+        return point, start if bool(asked["begun"][i]) else None
+
+    def _survey_point(self, asked: Mapping[str, Any], i: int, point: Saddle, start: Saddle | None) -> Surveyed:
+        """The survey of point i; where a loss has no dual cuts, the cut of the survey takes their place."""
+        curved, columns = bool(asked["curved"][i]), asked["columns"] if asked["columns"].size else None
+        survey = self._surveyor.survey(point, curvature=curved, start=start, columns=columns)
+        if start is not None and survey.cut is None:
             offset = float(survey.value) - float(tree.dot(survey.operator.x, point.x))
             survey = survey._replace(cut=Minorant(survey.operator.x, np.asarray(offset)))
         return survey
@@ -198,15 +223,17 @@ def _stack(trees: list[Tree], like: Tree) -> Tree:
 
 
 def declare_curvature(
-    like: Saddle, curved: NDArray[np.bool_], begun: NDArray[np.bool_], columns: NDArray[np.int64] = ALL
+    problem: AbstractProblem, curved: NDArray[np.bool_], begun: NDArray[np.bool_], columns: NDArray[np.int64] = ALL
 ) -> Release:
     """What a survey of each point, second derivatives of some and dual cuts of steps to some would release.
 
     Where entries of x are named, these are its parameters; a site adds to them those that other requests named.
     """
+    like = problem.like
     x, y = sizes_of(like)
     second = sum(np.size(part) for part in some_curvature(like, columns))
-    numbers = len(curved) * (1 + x + y) + int(np.sum(curved)) * second + int(np.sum(begun)) * (1 + x)
+    numbers = len(curved) * (1 + x + y + count_told(problem))
+    numbers += int(np.sum(curved)) * second + int(np.sum(begun)) * (1 + x)
     named = tuple(columns.tolist())
     return Release(CURVATURE, len(curved), numbers, parameters=columns.size or x, columns=named)
 
@@ -243,9 +270,15 @@ def _count(arrays: Arrays) -> int:
     return int((next(iter(arrays.values()), np.zeros(0)).shape or (0,))[0])
 
 
-def declare_survey(like: Tree, points: int) -> Release:
-    """What a survey would release: for each point the mean loss of a site's rows and its operator."""
-    return Release("survey", points, points * (1 + sum(np.size(leaf) for leaf in jax.tree.leaves(like))))
+def declare_survey(problem: AbstractProblem, points: int) -> Release:
+    """What a survey would release: for each point the mean loss of a site's rows, its operator, and their errors."""
+    numbers = 1 + sum(np.size(leaf) for leaf in jax.tree.leaves(problem.like)) + count_told(problem)
+    return Release("survey", points, points * numbers)
+
+
+def count_told(problem: AbstractProblem) -> int:
+    """How many numbers a site says of the rounding of each survey."""
+    return len(SurveyErrors._fields) if tells_errors(problem) else 0
 
 
 def declare_round(like: Mapping[str, Tree]) -> Release:

@@ -513,7 +513,7 @@ def own_factors(setup: Setup, weights: Reals, site: int) -> dict[str, float]:
     """The factors of one site in exchanges that all sites take part in, surveys included."""
     in_rounds = round_factors(setup, weights, range(len(weights)))
     factors = {name: float(each[site]) for name, each in in_rounds.items()}
-    return factors | dict.fromkeys(("operators", "values", "curvature", "cuts"), float(weights[site]))
+    return factors | dict.fromkeys(("operators", "values", "curvature", "cuts", "errors"), float(weights[site]))
 
 
 class Adder:

@@ -20,6 +20,11 @@ from .sums import Design, Sums, summarize_effects
 from .table import check_confidence, covariance_of
 
 BINS = 10
+LEAST_BIN = 5
+"""Rows of a bin: of fewer, the sum of their predicted risks would be nearly that of one row."""
+STEP = 2.0**-7
+"""To which sums of risks, and those of a calibration, are rounded: far below the errors that intervals are made of, and
+too coarse for anybody to solve for the score of a row."""
 """Of the calibration curve, of equal width in predicted risk."""
 THRESHOLDS = np.linspace(0.0, 1.0, 101)
 """Predicted risks at which a point of the ROC curve is drawn."""
@@ -109,6 +114,27 @@ def summarize_risks(risk: Reals, positive: NDArray[np.bool_]) -> Sums:
     }
 
 
+def merge_bins(sums: Given) -> Sums:
+    """Of `summarize_risks` what leaves a party: a tenth of too few rows is told with its neighbors, in their mean's."""
+    counts, groups = sums["bin_rows"], list[list[int]]()
+    for k in np.flatnonzero(counts):
+        if not groups or counts[groups[-1]].sum() >= LEAST_BIN:
+            groups.append([])
+        groups[-1].append(int(k))
+    if len(groups) > 1 and counts[groups[-1]].sum() < LEAST_BIN:
+        groups[-2:] = [groups[-2] + groups[-1]]
+    found = dict(sums) | {name: np.zeros(BINS) for name in BINNED}
+    for several in groups:
+        total = {name: float(sums[name][several].sum()) for name in BINNED}
+        place = min(int(total["bin_risk"] / total["bin_rows"] * BINS), BINS - 1)
+        for name, number in total.items():
+            found[name][place] = number
+    return found | {"bin_risk": rounded(found["bin_risk"])}
+
+
+BINNED = ("bin_rows", "bin_risk", "bin_positive")
+
+
 def summarize_numbers(truth: Reals, answers: Reals, center: float = 0.0, scale: float = 1.0) -> Sums:
     """Sums for r2, mae and mse. center, scale: of the truth, roughly, alike at all parties: digits are kept by them."""
     apart, spread = (truth - answers) / scale, (truth - center) / scale
@@ -134,8 +160,24 @@ def summarize_counts(truth: Reals, expected: Reals, deviance: Reals, likelihood:
 
 
 def summarize_calibration(family: Family, scores: Reals, target: Reals, beta: Reals, meat: bool) -> Sums:
-    """The answer of a party to `calibrate`."""
+    """The answer of a party to `calibrate`, before it is made `coarse`."""
     return summarize_effects(family, Design(scores[:, None], target, np.ones(len(target))), beta, meat=meat)
+
+
+def coarse(sums: Given) -> Sums:
+    """Of `summarize_calibration` what leaves a party, which says how far it is off."""
+    found = {name: rounded(value) if name in ROUNDED else np.asarray(value) for name, value in sums.items()}
+    return found | {"rounding": np.full_like(sums["rounding"], OFF * STEP), "coarse": np.asarray(STEP)}
+
+
+ROUNDED = ("value", "slope", "second", "mass", "row_meat", "party_meat", "pearson")
+OFF = 0.51
+"""By how many steps they are off at most, the rounding of float64 included."""
+
+
+def rounded(sums: Reals) -> Reals:
+    """To whole multiples of STEP."""
+    return np.asarray(STEP * np.rint(np.asarray(sums) / STEP))
 
 
 # From the sums of all.

@@ -184,7 +184,8 @@ class _Search:
                 if direction is not None:
                     return self._separable(at, direction)
             trial = self._try(at, trust)
-            if trial.value <= at.value - 1e-4 * trust * at.decrement**2 + 64 * UNIT * abs(at.value):
+            off = 64 * UNIT * abs(at.value) + float(at.sums.get("coarse", 0.0))  # two values may differ by it
+            if trial.value <= at.value - 1e-4 * trust * at.decrement**2 + off:
                 before, at, trust = at.decrement, trial, 1.0
             else:
                 trust = max(trust / 4, _guarantee_share(at.decrement, at.ratio))

@@ -58,8 +58,8 @@ def summarize_effects(
     rows that say nothing, and are not counted, because their party's best intercept is infinite. events: rows by class;
     rows, or those whose target is not 0, for numbers. value, slope, second (a triangle), mass (the sum of second
     derivatives of losses). rounding: how far each entry of slope may be off. against, along: by how much the losses
-    grow, and fall, far away in the direction beta (`along_direction`). constant: one-hot, the power of two above the
-    constant of self-concordance.
+    grow, and fall, far away in the direction beta (`along_direction`), as powers of two: where they grow in one row
+    alone, more would be its score. constant: one-hot, the power of two above the constant of self-concordance.
     row_meat, party_meat: sums of outer products of the scores of rows, and of the party's whole score. pearson:
     Pearson's statistic, for families of counts.
     """
@@ -78,11 +78,16 @@ def summarize_effects(
     losses = losses.only_present() if own_intercept else losses
     sums |= {"uninformative": np.zeros(()), "intercepts": np.asarray(float(own_intercept * losses.intercepts))}
     against, along = losses.along_direction(matrix @ block, own_intercept)
-    sums |= {"against": np.asarray(against), "along": np.asarray(along)}
+    sums |= {"against": _power_above(against), "along": _power_above(along) / 2}
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         sums |= _derivatives(losses, matrix, block, own_intercept, meat)
     # Under masks sums are added up by their places, so that these are the same whatever a party's rows are.
     return {name: np.clip(np.nan_to_num(sums[name], nan=HUGE), -HUGE, HUGE) for name in sorted(sums)}
+
+
+def _power_above(size: float) -> Reals:
+    """0 stays 0."""
+    return np.asarray(2.0 ** np.ceil(np.log2(size)) if 0 < size < HUGE else size)
 
 
 def triangle(matrix: Reals) -> Reals:

@@ -15,7 +15,7 @@ from ..regularizers.fenchel import UNIT
 from ..summaries import Known, Summary
 from ..tree import Saddle, Tree, cast_like
 from ..validation import issparse, nonnegative, of_type
-from .families import Squared
+from .families import Family, Squared
 from .general import Problem
 from .known import (
     Ball,
@@ -90,6 +90,7 @@ class CenteredSquare(Majorized, Smooth):
     means: Array
     """mu- and mu+."""
     affine: ClassVar[bool] = True
+    family: ClassVar[Family] = Squared()
 
     def __call__(self, x: Tree, example: Tree) -> Array:
         w = x["weights"]
@@ -130,7 +131,10 @@ class CenteredSquare(Majorized, Smooth):
         whole = np.concatenate([rows, np.asarray(self.difference, float)[None]])
         target = np.append(np.zeros(len(rows)), 1.0)
         return ScoreSum(
-            score_rows(whole, whole.shape[1], np.zeros((len(whole), 0))), Squared(), target, 2 * np.append(weight, 1.0)
+            score_rows(whole, whole.shape[1], np.zeros((len(whole), 0))),
+            self.family,
+            target,
+            2 * np.append(weight, 1.0),
         )
 
 

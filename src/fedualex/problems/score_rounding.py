@@ -21,7 +21,8 @@ import numpy as np
 
 from ..arrays import Reals, by_numpy
 from ..bundle import Bounds, Side
-from ..certificates.surveys import BoundErrors
+from ..certificates.surveys import BoundErrors, Surveyed, SurveyErrors
+from ..certificates.told import COUNT, SECOND, entries, farthest
 from ..geometry import is_geometry
 from ..regularizers.fenchel import TINY, UNIT
 from ..tree import Saddle, Tree
@@ -31,10 +32,6 @@ from .curvature import Block, RowLosses, as_columns, blocks_of_rows, newton_slop
 from .families import Family
 from .scores import ScoreRows, ScoreSum
 
-COUNT = 64
-"""Roundings of a term beside those of the sums over rows, variables and surveys, generously."""
-SECOND = 1.01
-"""What products of errors, and the rounding of these errors themselves, may add."""
 SAME = 2.0**-20
 """How much of its terms a slope may differ by that another program computes."""
 LONG, LONG_UNIT = np.longdouble, float(np.finfo(np.longdouble).eps) / 2
@@ -43,6 +40,10 @@ AT_ONCE = 2**16
 """Entries of rows that are turned into LONG at a time."""
 KEPT = 64
 """Points whose errors are remembered: the surveys that bounds are made of stay for many records."""
+
+
+ADDED = 8
+"""Roundings of a number on its way into a sum over clients, beside one for each of them."""
 
 
 class _Errors(NamedTuple):
@@ -60,6 +61,23 @@ class _LongCut(NamedTuple):
     errors: _Errors
 
 
+def _sent_cuts(at: Reals, start: Reals, found: Surveyed) -> list[tuple[Reals, _LongCut]]:
+    """The survey's own cut, and that of the step from `start`; the errors of each are the sizes of its parts."""
+    x, gx, value = at[: at.size - entries(found.operator.y).size], entries(found.operator.x), float(found.value)
+    own = _Errors(np.abs(gx), abs(value) + float(np.abs(gx) @ np.abs(x)))
+    cuts = [(at, _LongCut(gx, LONG(value) - gx.astype(LONG) @ x, own))]
+    if found.cut is not None:
+        slope, offset = entries(found.cut.slope), LONG(float(found.cut.offset))
+        cuts.append((start, _LongCut(slope, offset, _Errors(np.abs(slope), abs(float(offset))))))
+    return cuts
+
+
+def _coarse(size: float) -> float:
+    """The least power of two that is not below it."""
+    mantissa, power = np.frexp(max(size, TINY))
+    return float(np.ldexp(1.0, int(power) - (mantissa == 0.5)))
+
+
 class ScoreErrors:
     """The errors of bounds of one problem; `parts` are its clients' weights and sums of losses of scores."""
 
@@ -67,6 +85,7 @@ class ScoreErrors:
         self.problem, self.parts = problem, parts
         self.rows = sum(len(own.target) for _, own in parts)
         self._kept: dict[tuple[str, bytes, bytes], _Errors] = {}
+        self._moved: float | None = None
 
     @by_numpy
     def of(self, bounds: Bounds) -> BoundErrors | None:
@@ -76,6 +95,58 @@ class ScoreErrors:
         offset = SECOND * (above.offset + below.offset) + TINY
         slope = SECOND * np.concatenate([below.slope, above.slope]) + TINY
         return BoundErrors(slope, offset) if np.isfinite(offset) and np.all(np.isfinite(slope)) else None
+
+    @by_numpy
+    def tell(self, z: Saddle, start: Saddle | None, found: Surveyed, clients: int) -> SurveyErrors:
+        """What a client says of its own survey: powers of two, of which few are different.
+
+        found: at z, with the cut of a step from `start` if there is one. Beside its own rounding it counts that of
+        weighted sums over so many clients, which may be larger than the sums are.
+        """
+        at, unit, most = entries(z), (clients + ADDED) * UNIT, farthest(self.problem, z)[1]
+        offset, slope = self._sent_above(at, found, most, unit), 0.0
+        for where, cut in _sent_cuts(at, at if start is None else entries(start), found):
+            errors = self._of_sent(at, where, cut)
+            offset = max(offset, errors.offset + unit * float(cut.errors.offset))
+            slope = max(slope, float(np.max(errors.slope + unit * cut.errors.slope)))
+        offset += self._of_mixed_y(at, most)
+        self._moved = self._moved_anywhere(z) if self._moved is None else self._moved
+        return SurveyErrors(*(_coarse(SECOND * number) for number in (offset, slope, self._moved)))
+
+    def _sent_above(self, at: Reals, found: Surveyed, most: Reals, unit: float) -> float:
+        """By how much f(x, .) may exceed what value and slope in y say, at any y with entries of at most this size."""
+        above, (_, y) = self._of_survey(self._upper, at, at), self._vectors(at)
+        sizes = abs(float(found.value)) + float(np.abs(entries(found.operator.y)) @ (np.abs(y) + most))
+        return float(above.offset + above.slope @ most) + unit * sizes
+
+    def _of_sent(self, point: Reals, start: Reals, sent: "_LongCut") -> _Errors:
+        """How far a cut may be off that was sent: measured where coefficients are what they seem, else bounded."""
+        if LONG_UNIT >= UNIT or not self._is_never_negative(point[None]):
+            return _Errors(*self._of_survey(self._lower, point, start))
+        exact: _LongCut = self._of_survey(self._long_cut, point, start)
+        slope = np.abs(sent.slope - exact.slope) + exact.errors.slope
+        return _Errors(slope.astype(float), float(abs(sent.offset - exact.offset) + exact.errors.offset))
+
+    def _of_mixed_y(self, at: Reals, most: Reals) -> float:
+        """What a mean of y that was rounded COUNT times changes of f, beside a share of f itself (`_of_mean_y`)."""
+        if self._is_never_negative(at[None]):
+            return 2 * COUNT * UNIT * float(self._level @ most)
+        return COUNT * UNIT / self._unit * self._moved_y(most, np.concatenate([at[: at.size - most.size], most])[None])
+
+    def _moved_anywhere(self, z: Saddle) -> float:
+        """`SurveyErrors.moved`; 0 where the domain has no end, which everybody knows."""
+        far, most = farthest(self.problem, z)
+        if not np.all(np.isfinite(far)):
+            return 0.0
+        total, entry = 0.0, far.reshape(self._shape)
+        for weight, own in self.parts:
+            counts = weight * _sizes_of_coefficients(own, most)
+            for part in blocks_of_rows(len(counts)):
+                sizes, target = _sizes_of(own.rows, part), own.target[part]
+                reach = sizes.scores(entry)
+                steepest = as_columns(np.asarray(own.family.steepest(-reach, reach, target)))
+                total += float(np.vdot(sizes.add_up(counts[part, None] * steepest), entry))
+        return UNIT * total
 
     def of_slopes(self, point: Reals) -> Reals:
         """How far the slope in y of a survey of this point may be from that of f."""
@@ -400,6 +471,14 @@ def _long_block(rows: ScoreRows, part: slice) -> Block:
     """Some rows in LONG, not shifted."""
     center = None if rows.center is None else np.asarray(rows.center).astype(LONG)
     return Block(rows.rows[part].astype(LONG), rows.beside[part].astype(LONG), center)
+
+
+def tells_errors(problem: AbstractProblem) -> bool:
+    """Whether clients of this problem can bound the rounding of their surveys; known without data as well."""
+    family = getattr(getattr(problem, "f", None), "family", None)
+    if family is None or "accuracy" not in vars(type(family)) or not problem.geometry.rounding_is_bound:
+        return False
+    return bool(np.all(np.isfinite(farthest(problem, problem.like)[1])))
 
 
 def score_errors(problem: AbstractProblem) -> ScoreErrors | None:

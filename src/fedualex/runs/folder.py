@@ -344,6 +344,8 @@ def stored_arrays(run: Run) -> Json:
             if found.starts is not None:
                 arrays |= {f"{name}/starts/{leaf}": array for leaf, array in tree.leaves_with_names(found.starts)}
             arrays |= {f"{name}/weights/{side}": getattr(found, side) for side in ("upper", "lower", "floor")}
+            if found.told is not None:
+                arrays |= {f"{name}/told/{part}": array for part, array in found.told._asdict().items()}
     return arrays
 
 
@@ -390,13 +392,15 @@ class StoredRun:
     def surveys(self, output: str) -> tuple[dict[str, Values], ...]:
         """Where the surveys were made that an output's certificate follows from, and their weights; empty if at z.
 
-        Last where steps to them began whose dual cuts count; empty if cuts are those of the surveys.
+        Then where steps to them began whose dual cuts count; empty if cuts are those of the surveys. Last what clients
+        say of their rounding; empty if they do not, or rows are here.
         """
         groups = self._arrays(output)
-        return groups["surveys"], groups["weights"], groups["starts"]
+        return groups["surveys"], groups["weights"], groups["starts"], groups["told"]
 
     def _arrays(self, output: str) -> dict[str, dict[str, Values]]:
-        groups: dict[str, dict[str, Values]] = {"z": {}, "g": {}, "surveys": {}, "weights": {}, "starts": {}}
+        kinds = ("z", "g", "surveys", "weights", "starts", "told")
+        groups: dict[str, dict[str, Values]] = {kind: {} for kind in kinds}
 
         def belongs(key: str) -> bool:
             name, _, _ = key.split("/", 2)

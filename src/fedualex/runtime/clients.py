@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, Protocol, TypeGuard, TypeVar, runtime_checkable
@@ -16,10 +16,11 @@ from numpy.typing import NDArray
 from .. import tree
 from ..algorithms import Facts, LocalSteps, Stepped, Survey
 from ..certificates.surveys import Surveyed
+from ..certificates.told import ToldErrors
 from ..problems import AbstractProblem
 from ..problems.curvature import Surveyor, surveyor_of
 from ..storage import Json
-from ..tree import Tree
+from ..tree import Saddle, Tree
 from .outputs import AVERAGES, no_sums, survey_at
 from .rounds import advance
 from .sharding import local
@@ -285,6 +286,7 @@ class Conversation:
         self.facts = Facts(exact, clients.setup.local_steps)
         self.averages: tuple[str, ...] = clients.averages if self.method.rounds is self.method else ()
         self.remote, self.unsurveyed, self.sum_error = clients.remote, clients.unsurveyed, clients.sum_error
+        self.told = ToldErrors(exact, clients.sum_error) if clients.remote else None
         self.server_seconds = 0.0
 
     @property
@@ -294,7 +296,15 @@ class Conversation:
 
     def survey(self, points: list[Tree]) -> list[Surveyed] | Missing:
         """What the clients answer."""
-        return self.clients.survey(points)
+        return self._remember(points, [None] * len(points), self.clients.survey(points))
+
+    def _remember(
+        self, points: Sequence[Saddle], starts: Sequence[Saddle | None], answer: list[Surveyed] | Missing
+    ) -> list[Surveyed] | Missing:
+        """The answer, of which stays what clients say of its rounding."""
+        if self.told is not None and not isinstance(answer, Missing):
+            self.told.remember(points, starts, answer)
+        return answer
 
     def advance(self, state: State, rounds: int) -> State | Missing:
         """The state after what the method asks for: one exchange, or at most `rounds` rounds of local steps."""
@@ -325,7 +335,7 @@ class Conversation:
         if not isinstance(surveys, Missing) and not tree.known_finite(surveys):
             text = "an operator or a value of f is not finite where it was surveyed"
             return Missing(Failure(Code.NOT_FINITE, text))
-        return surveys
+        return self._remember(request.points, request.starts or (None,) * len(request.points), surveys)
 
     def _step(self, state: State, request: LocalSteps) -> Stepped | Missing:
         """The weighted mean of all points that clients probe in local steps from a state that is not the run's own."""
@@ -349,12 +359,15 @@ class Conversation:
         return {**self.clients.costs(state), **own}
 
     def checkpoint_state(self) -> Tree:
-        """That of the clients, and the seconds of the server where `costs` has them."""
-        return self.clients.checkpoint_state(), np.asarray(self.server_seconds) if self.method.outputs else None
+        """That of the clients, the seconds of the server where `costs` has them, and what was said of rounding."""
+        told = None if self.told is None else self.told.checkpoint_state()
+        return self.clients.checkpoint_state(), np.asarray(self.server_seconds) if self.method.outputs else None, told
 
     def restore(self, kept: Tree) -> None:
         """Continue to count."""
-        theirs, seconds = kept
+        theirs, seconds, told = kept
+        if self.told is not None:
+            self.told.restore(told)
         self.clients.restore(theirs)
         self.server_seconds = 0.0 if seconds is None else float(seconds)
 

@@ -166,7 +166,7 @@ class Records:
         self.evaluator = Evaluator(
             exact,
             clients.survey if clients.remote else None,
-            remote=clients.remote,
+            told=clients.told,
             sum_error=clients.sum_error,
             reason=reason,
             tol=judgement.tol,

@@ -19,6 +19,7 @@ from ..algorithms import Method
 from ..bundle import Bounds
 from ..certificates.certificate import Measured, certificate_of
 from ..certificates.surveys import Surveyed, add_surveys, flat_of, measure_pair, no_trace
+from ..certificates.told import Told, ToldErrors, errors_of_bounds
 from ..compiling import compiled
 from ..display import gap_text
 from ..geometry import AbstractGeometry, Product, is_geometry
@@ -139,6 +140,8 @@ class Evidence:
     """The weight of what is known of f beforehand in the lower bound."""
     starts: Saddle | None = None
     """Where the steps to these points began whose dual cuts bound from below; None if all cuts are those of surveys."""
+    told: Told | None = None
+    """What clients say of the rounding of these surveys, if the certificate's rounding follows from it."""
 
 
 class Column(NamedTuple):
@@ -316,7 +319,7 @@ class Evaluator:
     """Certificates of a problem, compiled once; call within `double()`.
 
     exact: the problem, as `exact_problem` makes it. survey: where operators and values come from; the problem itself if
-    None. remote: whether they are summed where nobody here can bound the rounding. sum_error: by how much each entry
+    None. told: what was said of their rounding, where they are summed elsewhere. sum_error: by how much each entry
     may be off because of the way it was added. reason: why nothing is certified, beyond what the problem itself says.
     tol: what outputs are judged against.
     """
@@ -326,19 +329,19 @@ class Evaluator:
         exact: AbstractProblem,
         survey: Survey | None = None,
         *,
-        remote: bool = False,
+        told: ToldErrors | None = None,
         sum_error: float = 0.0,
         reason: str = "",
         tol: float | None = None,
     ):
-        self.problem, self.remote, self.sum_error, self.tol = exact, remote, np.asarray(sum_error), tol
+        self.problem, self.told, self.sum_error, self.tol = exact, told, np.asarray(sum_error), tol
         self.reason = exact.why_uncertifiable() or reason
         self.survey = survey
 
     @cached_property
     def errors(self) -> ScoreErrors | None:
         """What bounds of several surveys lose by rounding, where that is proved."""
-        return None if self.remote else score_errors(self.problem)
+        return None if self.told is not None else score_errors(self.problem)
 
     @property
     def limited(self) -> ScoreErrors | None:
@@ -384,7 +387,9 @@ class Evaluator:
         """Survey and certificate of each point: in one program, if the problem is surveyed here."""
         if self.survey is None and not self.reason:
             surveyed = map_in_pairs(partial(_survey_and_measure, self.problem, self.sum_error), points)
-            return [(at, partial(claim, one, self.remote or bool(estimated))) for at, (one, estimated) in surveyed]
+            return [
+                (at, partial(claim, one, self.told is not None or bool(estimated))) for at, (one, estimated) in surveyed
+            ]
         survey = self.survey or partial(map_in_pairs, partial(surveys_at, self.problem))
         surveys: list[Surveyed] | Missing = survey(points)
         if isinstance(surveys, Missing):
@@ -397,16 +402,21 @@ class Evaluator:
             return [partial(Certificate, None, None, self.reason)] * len(points)
         items = [(z, at.operator) for z, at in zip(points, surveys, strict=True)]
         measured = map_in_pairs(partial(_measure, self.problem, self.sum_error), items)
-        return [partial(claim, one, self.remote or bool(estimated)) for one, estimated in measured]
+        return [partial(claim, one, self.told is not None or bool(estimated)) for one, estimated in measured]
 
     def certify_bounds(self, bounds: Bounds) -> Output:
         """The output of the pair of the best bounds of both sides, with the surveys that it follows from."""
-        proved = None if self.errors is None else self.errors.of(bounds)
+        told, proved = None if self.told is None else self.told.told(bounds), None
+        if told is not None:
+            proved = errors_of_bounds(self.problem, bounds, told)
+        elif self.errors is not None:
+            proved = self.errors.of(bounds)
         (z, g, shift), measured = measure_pair(self.problem, bounds, proved, self.sum_error)
         certificate = claim(measured, estimated=proved is None, shift=float(shift))
         slope_error = None if self.limited is None else self.limited.of_mean_slopes(bounds)
         output = self._make_output("bounds", z, Surveyed(g, np.asarray(np.nan)), certificate, slope_error)
-        return dataclasses.replace(output, value=None, evidence=_evidence(self.problem, bounds))
+        evidence = dataclasses.replace(_evidence(self.problem, bounds), told=None if proved is None else told)
+        return dataclasses.replace(output, value=None, evidence=evidence)
 
     def _make_output(
         self, name: str, z: Tree, at: Surveyed | None, certificate: Certificate, slope_error: Vector | None = None

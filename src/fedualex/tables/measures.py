@@ -12,10 +12,13 @@ from ..data import Table
 from ..data.columns import CellError, column_of_kind, complete_rows, plain_column, refuse_twins
 from ..data.encoder import DROP
 from ..inference.measures import (
+    LEAST_BIN,
     Interval,
     calibrate,
     calibration_curve,
+    coarse,
     measure,
+    merge_bins,
     roc_points,
     summarize_answers,
     summarize_calibration,
@@ -34,8 +37,6 @@ from ..validation import hint, missing
 from .goals import LIMITED, TIMED, check_time
 
 CONFIDENCE = 0.95
-LEAST_BIN = 5
-"""Rows of one client in a point of its calibration curve: models are everybody's, and one row would be a person."""
 ALL = "all clients"
 
 # At one party: sums over its rows, the same names and shapes whatever rows it has.
@@ -59,10 +60,10 @@ def sum_calibration(model: Model, table: Table | None, beta: Reals, meat: bool) 
     """What a party's rows add to the calibration of all, at (intercept, slope)."""
     truth, scores = _truth_and_scores(model, table)
     if predicts_counts(model):
-        return summarize_calibration(Poisson(), scores, np.asarray(truth, float), beta, meat)
+        return coarse(summarize_calibration(Poisson(), scores, np.asarray(truth, float), beta, meat))
     known = np.isin(truth, model.classes)
     sign = np.where(truth[known] == model.classes[1], 1.0, -1.0)
-    return summarize_calibration(Logistic(), scores[known], sign, beta, meat)
+    return coarse(summarize_calibration(Logistic(), scores[known], sign, beta, meat))
 
 
 def predicts_counts(model: Model) -> bool:
@@ -105,7 +106,7 @@ def _sum_classes(model: Model, truth: NDArray[Any], scores: Reals) -> Sums:
     sums |= summarize_ranks(scores[known], member[1][known])
     if not predicts_risk(model):
         return sums
-    return sums | summarize_risks(reading.probabilities(scores[known])[:, 1], member[1][known])
+    return sums | merge_bins(summarize_risks(reading.probabilities(scores[known])[:, 1], member[1][known]))
 
 
 def _sum_numbers(model: Model, truth: NDArray[Any], scores: Reals) -> Sums:

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from .. import tree
 from ..bundle import Bounds, Side
-from ..certificates.surveys import flat_of, measure_bounds, measure_proved
+from ..certificates.surveys import SurveyErrors, flat_of, measure_bounds, measure_proved
+from ..certificates.told import Told, errors_of_bounds
 from ..compiling import double
 from ..problems import AbstractProblem
 from ..problems.constrained import lagrangian_of, largest_violation
@@ -136,6 +137,8 @@ class StoredEvidence:
     floor: float
     starts: Arrays
     """Where steps to these points began, the points themselves for surveys."""
+    told: Told | None = None
+    """What clients say of the rounding of those that have a weight."""
 
     def at(self, i: int) -> Arrays:
         """The point of one survey."""
@@ -149,7 +152,7 @@ class StoredEvidence:
 
 def read_evidence(run: StoredRun, output: str, z: Arrays) -> StoredEvidence | None:
     """The surveys of an output whose point is z; None where its certificate is that of the one at z."""
-    points, weights, starts = run.surveys(output)
+    points, weights, starts, told = run.surveys(output)
     if not points and not weights:
         return None
     wrong = ConfigurationError(f"{run.path / 'solution.npz'} does not hold surveys of the output {output!r}")
@@ -166,7 +169,14 @@ def read_evidence(run: StoredRun, output: str, z: Arrays) -> StoredEvidence | No
         raise wrong
     if any(part[leaf].shape != (*count, *z[leaf].shape) for leaf in z for part in (points, starts)):
         raise wrong
-    return StoredEvidence(points, weights["upper"], weights["lower"], float(weights["floor"]), starts)
+    evidence = StoredEvidence(points, weights["upper"], weights["lower"], float(weights["floor"]), starts)
+    if not told:
+        return evidence
+    each = len(SurveyErrors._fields)
+    shapes = {side: (np.count_nonzero(weights[side]), each) for side in ("upper", "lower")} | {"offsets": (2,)}
+    if {name: array.shape for name, array in told.items()} != shapes or any(a.dtype.kind != "f" for a in told.values()):
+        raise wrong
+    return replace(evidence, told=Told(*(np.asarray(told[part], float) for part in Told._fields)))
 
 
 ROUNDING = 1e-11
@@ -246,9 +256,10 @@ def survey_checks(
     problem: AbstractProblem, output: str, stored: Json, pair: Bounded, sizes: Mapping[str, float]
 ) -> list[Check]:
     """Slopes, shift and rounding, from surveys of the data."""
+    told = pair.evidence.told is not None
     try:
         mixed = _mix(problem, pair, sizes)
-        rounding, estimated = _rounding(problem, pair, mixed, stored["estimated"])
+        rounding, estimated = (0.0, False) if told else _rounding(problem, pair, mixed, stored["estimated"])
     except (ValueError, FloatingPointError) as error:
         return [Check(output, f"surveys of the data ({error})", None, None, False)]
     apart = {leaf: float(np.max(np.abs(mixed.g[leaf] - pair.g[leaf]), initial=0.0)) for leaf in pair.g}
@@ -257,11 +268,10 @@ def survey_checks(
     if stored["gap"] is None:  # its certificate was withdrawn, and the shift with it
         return checks
     close = bool(abs(mixed.shift - stored["shift"]) <= ROUNDING * mixed.size)
-    return [
-        *checks,
-        Check(output, "shift from the surveys", stored["shift"], mixed.shift, close),
-        rounding_check(output, stored, rounding, estimated, LAST_BITS * mixed.size),
-    ]
+    checks.append(Check(output, "shift from the surveys", stored["shift"], mixed.shift, close))
+    if told:
+        return [*checks, *told_checks(problem, output, stored, pair)]
+    return [*checks, rounding_check(output, stored, rounding, estimated, LAST_BITS * mixed.size)]
 
 
 def point_of(problem: AbstractProblem, z: Arrays) -> Saddle:
@@ -339,27 +349,56 @@ def _rounding(problem: AbstractProblem, pair: Bounded, mixed: Mixed, estimated: 
     """
     with double():
         exact = exact_problem(problem)
-        flat, evidence = flat_of(exact), pair.evidence
-        rows = np.stack([flat.vector(point_of(problem, evidence.at(i))) for i in range(evidence.upper.size)])
-        starts = [evidence.start(i) or evidence.at(i) for i in range(evidence.upper.size)]
-        begun = np.stack([flat.vector(point_of(problem, start)) for start in starts])
-        z, g = (np.asarray(flat.vector(point_of(problem, arrays))) for arrays in (pair.z, mixed.g))
-
-        def side(weights: NDArray[Any], floor: float, point: NDArray[Any], slope: NDArray[Any], offset: float) -> Side:
-            # A row is there even if the floor alone has a weight.
-            own = weights > 0 if np.any(weights > 0) else np.arange(weights.size) == 0
-            numbers = 0.0, point, slope, offset, rows[own], np.append(weights[own], floor)
-            return Side(*map(jnp.asarray, (*numbers, mixed.largest, mixed.value_size, begun[own])))
-
-        split = flat.split
-        upper = side(evidence.upper, 0.0, z[:split], g[split:], mixed.offsets[0])
-        lower = side(evidence.lower, evidence.floor, z[split:], g[:split], mixed.offsets[1])
-        bounds = Bounds(upper, lower)
+        bounds = _bounds(exact, problem, pair, mixed.g, mixed.offsets, (mixed.largest, mixed.value_size))
         errors = None if estimated else score_errors(exact)
         proved = None if errors is None else errors.of(bounds)
         if proved is None:
             return float(measure_bounds(exact, bounds)[0].rounding), True
         return float(measure_proved(exact, bounds, proved.slope, proved.offset)[0].rounding), False
+
+
+def _bounds(
+    exact: AbstractProblem, problem: AbstractProblem, pair: Bounded, g: Arrays, offsets: Any, sizes: tuple[float, float]
+) -> Bounds:
+    """Both sides from their surveys, with these slopes and offsets."""
+    flat, evidence = flat_of(exact), pair.evidence
+    rows = np.stack([flat.vector(point_of(problem, evidence.at(i))) for i in range(evidence.upper.size)])
+    starts = [evidence.start(i) or evidence.at(i) for i in range(evidence.upper.size)]
+    begun = np.stack([flat.vector(point_of(problem, start)) for start in starts])
+    point, slopes = (np.asarray(flat.vector(point_of(problem, arrays))) for arrays in (pair.z, g))
+
+    def side(weights: NDArray[Any], floor: float, point: NDArray[Any], slope: NDArray[Any], offset: float) -> Side:
+        # A row is there even if the floor alone has a weight.
+        own = weights > 0 if np.any(weights > 0) else np.arange(weights.size) == 0
+        numbers = 0.0, point, slope, offset, rows[own], np.append(weights[own], floor)
+        return Side(*map(jnp.asarray, (*numbers, *sizes, begun[own])))
+
+    split = flat.split
+    upper = side(evidence.upper, 0.0, point[:split], slopes[split:], offsets[0])
+    return Bounds(upper, side(evidence.lower, evidence.floor, point[split:], slopes[:split], offsets[1]))
+
+
+def told_checks(problem: AbstractProblem, output: str, stored: Json, pair: Bounded) -> list[Check]:
+    """The rounding that follows from what clients say of theirs; an estimate that they say nothing for stays one."""
+    told = pair.evidence.told
+    if told is None or stored["gap"] is None:
+        what = "rounding is an estimate where nobody bounds it"
+        return [] if stored["gap"] is None else [Check(output, what, stored["estimated"], True, stored["estimated"])]
+    with double():
+        exact = exact_problem(problem)
+        bounds = _bounds(exact, problem, pair, pair.g, told.offsets, (0.0, 0.0))
+        z, g = (np.asarray(flat_of(exact).vector(point_of(problem, arrays))) for arrays in (pair.z, pair.g))
+        proved = errors_of_bounds(exact, bounds, told)
+        if proved is None or min(np.min(told.upper, initial=0.0), np.min(told.lower, initial=0.0)) < 0:
+            return [Check(output, "rounding from what sites say of theirs", stored["rounding"], None, False)]
+        found = float(measure_proved(exact, bounds, proved.slope, proved.offset)[0].rounding)
+    upper, lower = told.offsets
+    shift, size = float(upper - lower - g @ z), float(abs(upper) + abs(lower) + np.abs(g) @ np.abs(z))
+    close = bool(abs(shift - stored["shift"]) <= ROUNDING * size)
+    return [
+        Check(output, "shift from the offsets of both bounds", stored["shift"], shift, close),
+        rounding_check(output, stored, found, estimated=False, apart=LAST_BITS * size),
+    ]
 
 
 def _largest(array: Any) -> float:

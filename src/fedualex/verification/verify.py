@@ -48,6 +48,7 @@ from .evidence import (
     read_evidence,
     rounding_check,
     survey_checks,
+    told_checks,
 )
 from .reach import Begun, Reached, averages, begin_again, is_deployment, method_of, reach
 
@@ -215,6 +216,8 @@ def output_checks(run: StoredRun, reached: Reached) -> list[Check]:
         if problem is None or problem.clients == 0:
             what = "operator" if evidence is None else "surveys"
             why_not = reached.why_not or "the data is elsewhere"
+            if problem is not None and evidence is not None:
+                checks += told_checks(problem, output, stored, Bounded(evidence, z, g))
             checks.append(Check(output, f"{what} as reported by sites ({why_not})", None, None, None))
             continue
         sizes = sizes or _operator_sizes(problem, z)

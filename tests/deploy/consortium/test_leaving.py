@@ -286,12 +286,22 @@ def test_an_honest_masked_run_whose_adversary_leaves_one_site_out_is_answered_to
     assert points[:, 1].min() < 1e-6  # north, of which the sum would have had nothing
     np.testing.assert_allclose(weights, 0.9 * points + 0.1 / 3, rtol=1e-12)
     assert weights.min() >= 0.1 / 3
-    alone = np.zeros_like(surveys[-1].arrays["points.y"])
-    alone[:, 0] = 1.0
-    request = replace(surveys[-1], arrays={**surveys[-1].arrays, "points.y": alone}, nonce="another")
-    np.testing.assert_allclose(site._declare(request).weights, 0.9 * alone + 0.1 / 3, rtol=1e-12)
-    with pytest.raises(RefusedError, match=r"no site has more than 0\.8 of the weight"):
-        site.work(request)
+    for y in ELSEWHERE:
+        points = np.zeros_like(surveys[-1].arrays["points.y"]) + y
+        request = replace(surveys[-1], arrays={**surveys[-1].arrays, "points.y": points}, nonce="another")
+        with pytest.raises(RefusedError, match="where the weights of sites are in their domain"):
+            site.work(request)
+
+
+ELSEWHERE = (
+    (1.0, 0.0, 0.0),
+    (0.85, 0.1, 0.05),  # 0.798 of the weight at one site
+    (0.5185185, 0.5185185, -0.037037),  # two sites, and a third with next to nothing
+    (2.0, -1.0, 0.0),
+    (0.0, 0.0, 0.0),
+    (1e6, 1e6, 1e6),
+)
+"""Mixtures that no honest run asks at."""
 
 
 def test_what_a_sum_of_two_sites_and_a_thirtieth_hides():

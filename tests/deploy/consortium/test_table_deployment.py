@@ -7,10 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from support.command_line import cli, refused
-from support.consortium import deployment, noting, run_in_threads, write_tables
+from support.consortium import deployment, measure_few, noting, run_in_threads, write_tables
 from support.patients import HOSPITALS, columns, write
 
 from fedualex import models, theory
+from fedualex.certificates.surveys import SurveyErrors
 from fedualex.data import read_csv
 from fedualex.deploy import Request
 from fedualex.deploy.clients import SilentSitesError
@@ -42,6 +43,7 @@ def ended(tmp_path_factory):
     place = tmp_path_factory.mktemp("consortium")
     write_tables(place)
     root, seen = deployment(place), []
+    measure_few(root)
     run = run_in_threads(root, noting(seen))
     return root, run, seen
 
@@ -80,7 +82,7 @@ def test_nothing_leaves_a_site_but_summaries_one_gradient_an_exchange_and_measur
         sizes = {name: np.size(array) for name, array in arrays.items() if array.dtype != np.uint8}
         assert all(size < rows / len(HOSPITALS) or size in FIXED for size in sizes.values()), request.task
         if request.task == "survey":
-            assert sum(sizes.values()) == numbers + 1
+            assert sum(sizes.values()) == numbers + 1 + len(SurveyErrors._fields)
     tasks = [request.task for name, request, _ in seen if name == HOSPITALS[0]]
     assert tasks[:8] == ["columns", *["summary"] * 6, "begin"]
     after = tasks[tasks.index("effects") :]
@@ -233,7 +235,7 @@ def test_check_shows_what_would_leave_and_needs_nobody(place):
     found = json.loads(cli("deploy", "check", site, "--json").output)
     assert len(found["summaries"]) == 6
     assert found["summaries"][0]["target classes"] == ["sick", "well"]
-    assert found["numbers_in_an_exchange"] == len(found["summaries"][5]["class_rows"][0]) + 2 + len(HOSPITALS)
+    assert found["numbers_in_an_exchange"] == len(found["summaries"][5]["class_rows"][0]) + 2 + len(HOSPITALS) + 3
     assert "rules in force: least_rows = 10, least_category = 5, numbers_per_run = 10000000, keep_values = True" in text
     (site / "policy.toml").write_text("")
     assert "rules in force: none" in cli("deploy", "check", site).output

@@ -332,11 +332,11 @@ def _declared(
     if recipe.unpenalized:
         return None, None, None
     view, method = recipe.problem(known, "elsewhere"), build_method(settings["method"])
-    survey, one = declare_survey(view.like, 1), np.array([True])
+    survey, one = declare_survey(view, 1), np.array([True])
     if method.asks_curvature:
         asked = count_asked(view)  # which ones is decided by the first survey
         named = ALL if asked == sizes_of(view.like)[0] else np.arange(asked)
-        return survey, None, declare_curvature(view.like, one, one, named)
+        return survey, None, declare_curvature(view, one, one, named)
     if method.outputs:  # it asks for losses and gradients alone
         return survey, None, None
     task = task_of(settings, view, known)

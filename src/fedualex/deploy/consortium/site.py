@@ -19,6 +19,7 @@ from ...data.files import read_table
 from ...data.partitions import held_out_by
 from ...models import Model, save
 from ...models.store import MODEL
+from ...regularizers import for_reports
 from ...runs.settings import ConfigurationError, check_keys, read_toml
 from ...runtime.status import Code
 from ...storage import Json
@@ -325,7 +326,7 @@ class TableSite:
         asked = self.site().declare(request)
         if not self.recipe.weighs_parties or request.task not in ("survey", CURVATURE, "round"):
             return asked
-        return replace(asked, weights=self._shares(self.site().asked_y(request)))
+        return self._weighed(asked, self.site().asked_y(request))
 
     def declare_model(self, request: Request) -> Release:
         """One model, on the rows of the sites that hold out enough; its calibration at one place."""
@@ -344,7 +345,7 @@ class TableSite:
         asked = self._of_folds(asked, folded, self._joined())
         if not self.recipe.weighs_parties:
             return asked
-        return replace(asked, weights=self._shares(np.stack([point.y for _, point in places])))
+        return self._weighed(asked, np.stack([point.y for _, point in places]))
 
     def declare_summary(self, request: Request) -> Release:
         """One sum; from the goal's own summaries on of classes and groups."""
@@ -382,14 +383,16 @@ class TableSite:
         release = Release(EFFECTS, 1, parameters=int(np.size(asked["beta"])))
         if not self.recipe.weighs_parties or "y" not in asked:  # the ordinary model counts rows alike
             return release
-        return replace(release, mixed=False, weights=self._shares(np.asarray(asked["y"])[None]))
+        return self._weighed(replace(release, mixed=False), np.asarray(asked["y"])[None])
 
-    def _shares(self, y: Any) -> tuple[tuple[float, ...], ...]:
-        """What each site counts with at these points."""
+    def _weighed(self, asked: Release, y: NDArray[Any]) -> Release:
+        """With what each site counts with at these points, and how far they are out of the domain."""
         problem = cast(Any, self.site().problem)
         with double():
-            shares = np.asarray(problem.f.shares(y))
-        return tuple(map(tuple, self.recipe.shares_of_parties(self._known(), shares).tolist()))
+            shares, sets = np.asarray(problem.f.shares(y)), for_reports(problem.geometry).parts.y
+            outside = max(float(sets.violation(np.asarray(point, float))) for point in y)
+        weights = tuple(map(tuple, self.recipe.shares_of_parties(self._known(), shares).tolist()))
+        return replace(asked, weights=weights, outside=outside)
 
     def factors(self, task: str) -> Mapping[str, float]:
         """What its arrays are multiplied by in sums over all sites; those of summaries and measures by nothing."""

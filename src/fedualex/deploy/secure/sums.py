@@ -72,6 +72,7 @@ WORDS = {
     "values": 2,
     "curvature": 2,
     "cuts": 2,
+    "errors": 2,
     "sums": 3,
 }
 """By the first part of their names, and how many words of 64 bits each number takes: sums over the rows of a table may
