@@ -65,7 +65,7 @@ def _sent_cuts(at: Reals, start: Reals, found: Surveyed) -> list[tuple[Reals, _L
     """The survey's own cut, and that of the step from `start`; the errors of each are the sizes of its parts."""
     x, gx, value = at[: at.size - entries(found.operator.y).size], entries(found.operator.x), float(found.value)
     own = _Errors(np.abs(gx), abs(value) + float(np.abs(gx) @ np.abs(x)))
-    cuts = [(at, _LongCut(gx, LONG(value) - gx.astype(LONG) @ x, own))]
+    cuts = [(at, _LongCut(gx, LONG(value) - np.sum(gx.astype(LONG) * x), own))]
     if found.cut is not None:
         slope, offset = entries(found.cut.slope), LONG(float(found.cut.offset))
         cuts.append((start, _LongCut(slope, offset, _Errors(np.abs(slope), abs(float(offset))))))

@@ -319,7 +319,7 @@ class Evaluator:
     """Certificates of a problem, compiled once; call within `double()`.
 
     exact: the problem, as `exact_problem` makes it. survey: where operators and values come from; the problem itself if
-    None. told: what was said of their rounding, where they are summed elsewhere. sum_error: by how much each entry
+    None. told: what was said of their rounding, if they are summed elsewhere. sum_error: by how much each entry
     may be off because of the way it was added. reason: why nothing is certified, beyond what the problem itself says.
     tol: what outputs are judged against.
     """
@@ -406,11 +406,9 @@ class Evaluator:
 
     def certify_bounds(self, bounds: Bounds) -> Output:
         """The output of the pair of the best bounds of both sides, with the surveys that it follows from."""
-        told, proved = None if self.told is None else self.told.told(bounds), None
-        if told is not None:
-            proved = errors_of_bounds(self.problem, bounds, told)
-        elif self.errors is not None:
-            proved = self.errors.of(bounds)
+        told = None if self.told is None else self.told.told(bounds)
+        own = None if self.errors is None else self.errors.of(bounds)
+        proved = own if told is None else errors_of_bounds(self.problem, bounds, told)
         (z, g, shift), measured = measure_pair(self.problem, bounds, proved, self.sum_error)
         certificate = claim(measured, estimated=proved is None, shift=float(shift))
         slope_error = None if self.limited is None else self.limited.of_mean_slopes(bounds)
