@@ -1,7 +1,9 @@
 """What a server can make of an honest run: no array is as long as a site's table, and no row can be solved for."""
 
 import json
+import sys
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -29,6 +31,10 @@ from fedualex.runs.settings import ConfigurationError
 from fedualex.runtime.status import Code
 from fedualex.tables.fit import plan_fit
 from fedualex.tables.measures import measured
+
+sys.path.insert(0, str(Path(__file__).parents[3] / "benchmarks"))
+
+import dual_cuts
 
 ROWS = {"east": 30, "north": 24, "west": 18}
 APART = {site: 3 * count for site, count in ROWS.items()}
@@ -316,6 +322,19 @@ def test_what_a_sum_of_two_sites_and_a_thirtieth_hides():
     first, second, third = rng.normal(size=(3, 4))
     guess = (weights @ [first, second, third] - weights[0] * first) / weights[1]
     np.testing.assert_allclose(guess - second, third * 2 / 29, rtol=1e-9)
+
+
+@pytest.mark.slow
+def test_an_honest_run_that_weighs_sites_tells_their_gradients_nearly():
+    """Sums at many mixtures and each site's losses, which are all that leaves under masks, are equations for them."""
+    rng = np.random.default_rng(0)
+    site, X, beta = np.arange(240) % 4, rng.normal(size=(240, 4)), rng.normal(size=(4, 4))
+    y = np.where(np.sum(X * beta[site], axis=1) + rng.logistic(size=240) > 0, 1.0, -1.0)
+    problem = fx.problems.agnostic(X, y, site, loss="logistic", l1=0.005, spread=0.1, cvar=0.5)
+    with double():
+        server = dual_cuts.slide(problem)
+        found = dual_cuts.solve_for_sites(problem, server, np.zeros((5, 5)))
+    assert max(map(float, found)) < 0.1
 
 
 @pytest.mark.parametrize("masked", [False, True], ids=["plain", "masked"])
