@@ -57,10 +57,11 @@ class Weights(NamedTuple):
         """The largest weighted loss, less smooth / 2 ||q - prior||^2, and its weights."""
         loss = loss - self.adjust
         if self.kl > 0:
-            power = loss / self.kl + np.log(self.prior)
-            top = power.max()
-            q = np.exp(power - top)
-            return self.kl * float(top + np.log(q.sum())), q / q.sum()
+            q = tilted(loss / self.kl + np.log(self.prior), self.cap)
+            there = q > 0
+            inner = q @ loss - self.kl * q[there] @ np.log(q[there] / self.prior[there])
+            whole = (1 - self.spread) * q + self.spread / q.size
+            return float((1 - self.spread) * inner + self.spread * loss.mean()), whole
         wanted = self.prior + loss / smooth
         low, high = wanted.min() - 1, wanted.max()
         for _ in range(60):
@@ -70,6 +71,16 @@ class Weights(NamedTuple):
         inner = q @ loss - smooth / 2 * np.sum((q - self.prior) ** 2)
         whole = (1 - self.spread) * q + self.spread * self.prior
         return float((1 - self.spread) * inner + self.spread * self.prior @ loss), whole
+
+
+def tilted(power: Array, cap: Array) -> Array:
+    """min(cap, c exp(power)), c such that they sum to 1."""
+    low, high = -power.max() + np.log(cap.max()) - 50, -power.min() + np.log(cap.max()) + 50
+    for _ in range(100):
+        middle = (low + high) / 2
+        total = np.minimum(cap, np.exp(np.minimum(power + middle, 50))).sum()
+        low, high = (middle, high) if total < 1 else (low, middle)
+    return np.asarray(np.minimum(cap, np.exp(np.minimum(power + high, 50))))
 
 
 def fit(rows: Rows, weights: Weights) -> Array:
@@ -122,6 +133,11 @@ def choices(rows: Rows, groups: int) -> dict[str, tuple[Rows, Weights]]:
     for spread in (0.3, 0.5, 0.7):
         half = np.full(count, max(0.5, 1 / count))
         found[f"merged, cap 1/2, {spread} shared by rows"] = merged, Weights(half, sizes, spread)
+        held = np.minimum(sizes, half)
+        held = 6 / 7 * held / held.sum() + 1 / 7 * alike
+        found["merged, cap 1/2, 0.6 shared by rows, a tenth alike"] = merged, Weights(half, held, 0.7)
+    for kl in (0.05, 0.1, 0.2):
+        found[f"merged, KL {kl}, cap 1/2, a tenth alike"] = merged, Weights(half, sizes, 0.1, kl=kl)
     for share in (0.2, 0.4):
         found[f"merged, CVaR {share} of groups"] = merged, Weights(np.full(count, min(1, 1 / (share * count))), alike)
         cap = np.minimum(1, sizes / share)

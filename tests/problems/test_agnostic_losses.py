@@ -9,6 +9,8 @@ from support.references import ball_of, box_of, inside, minimize, penalty, rando
 import fedualex as fx
 from fedualex.problems import active_bounds, agnostic, client_metrics
 
+UNEVEN = [0.6, 0.04, 0.06, 0.1, 0.2]
+"""No y within a cap of 1/2 is this."""
 CASES = {
     "squared": ("diabetes", {"loss": "squared", "l1": 0.05}),
     "squared, kl": ("diabetes", {"loss": "squared", "l2": 0.1, "kl": 0.2}),
@@ -17,8 +19,16 @@ CASES = {
     "logistic, cvar": ("cancer", {"loss": "logistic", "l1": 0.02, "cvar": 0.45}),
     "two classes": ("cancer", {"loss": "multiclass", "l2": 0.05}),
     "multiclass, cvar": ("wine", {"loss": "multiclass", "l2": 0.05, "cvar": 0.6}),
+    "logistic, cvar and shares": (
+        "cancer",
+        {"loss": "logistic", "l1": 0.02, "cvar": 0.4, "spread": 0.7, "prior": UNEVEN},
+    ),
+    "squared, cvar and shares": (
+        "diabetes",
+        {"loss": "squared", "l2": 0.1, "cvar": 0.4, "spread": 0.7, "prior": UNEVEN},
+    ),
 }
-SHORT = ("squared", "logistic, cvar", "two classes")
+SHORT = ("squared", "logistic, cvar", "two classes", "logistic, cvar and shares")
 EVERY = pytest.mark.parametrize(
     ("name", "options"),
     [pytest.param(*case, id=name, marks=[] if name in SHORT else pytest.mark.slow) for name, case in CASES.items()],
@@ -43,9 +53,11 @@ def losses_of(X, y, clients, loss, delta=1.0, **_):
     return weights, bias, [cp.sum(each[r]) / len(r) for r in rows]
 
 
-def worst(losses, kl=0.0, cvar=None, **_):
+def worst(losses, kl=0.0, cvar=None, spread=0.0, prior=None, **_):
     """The maximum over mixtures, in cvxpy."""
     losses = cp.hstack(losses)
+    if spread:
+        return (1 - spread) * worst(losses, kl, cvar) + spread * (np.array(prior) @ losses)
     if kl:
         return kl * cp.log_sum_exp(losses / kl - np.log(losses.size))
     if cvar is None:
@@ -54,8 +66,10 @@ def worst(losses, kl=0.0, cvar=None, **_):
     return top + cp.sum(cp.pos(losses - top)) / (cvar * losses.size)
 
 
-def highest(losses, kl=0.0, cvar=None, **_):
+def highest(losses, kl=0.0, cvar=None, spread=0.0, prior=None, **_):
     """The same of numbers."""
+    if spread:
+        return (1 - spread) * highest(losses, kl, cvar) + spread * (np.array(prior) @ losses)
     if kl:
         return kl * np.log(np.mean(np.exp(losses / kl)))
     if cvar is None:
@@ -98,6 +112,8 @@ def test_certificate_is_never_below_the_gap(name, options):
         own = client_metrics(z.x, *data, loss=options["loss"], delta=options.get("delta", 1.0)).losses
         y = np.asarray(z.y)
         constant = options.get("kl", 0.0) * np.sum(y * np.log(y * y.size))
+        spread = options.get("spread", 0.0)
+        y = (1 - spread) * y + spread * np.array(options.get("prior", 0.0))
         assert problem.objective(z) == pytest.approx(y @ own + penalty(z.x["weights"], **options) - constant, rel=1e-10)
         top = highest(own, **options) + penalty(z.x["weights"], **options)
         mixed = sum(weight * loss for weight, loss in zip(y, losses, strict=True))
@@ -192,8 +208,8 @@ def test_real_groups_are_within_two_percent_of_the_pooled_optimum_after_300_roun
         ({"loss": "huber", "delta": -1}, "delta must be a number > 0, got -1.0"),
         ({"cvar": 0.0}, "cvar must be a number > 0"),
         ({"cvar": 1.5}, "cvar must be a share of the clients, above 0 and at most 1, got 1.5"),
-        ({"cvar": 0.5, "kl": 0.1}, "cvar cannot be given together with kl or prior"),
-        ({"cvar": 0.5, "prior": [1, 2]}, "cvar cannot be given together with kl or prior"),
+        ({"cvar": 0.5, "kl": 0.1}, "cvar cannot be given together with kl, or with prior without spread"),
+        ({"cvar": 0.5, "prior": [1, 2]}, "cvar cannot be given together with kl, or with prior without spread"),
     ],
 )
 def test_bad_input_is_refused_in_one_sentence(changes, message):

@@ -137,7 +137,9 @@ def test_sites_have_the_model_of_a_fit(table, masks):
 
 
 def test_what_cannot_be_is_refused_in_one_sentence(table):
-    with pytest.raises(ConfigurationError, match="exposure is for the goals poisson, fair-counts, got the goal lasso"):
+    with pytest.raises(
+        ConfigurationError, match="exposure is for the goals poisson, fair-counts, limits-counts, got the goal lasso"
+    ):
         plan_fit({**FIT, "goal": "lasso"}, table)
     with pytest.raises(ConfigurationError, match="exposure must be another column than the target"):
         plan_fit({**FIT, "exposure": "visits"}, table)

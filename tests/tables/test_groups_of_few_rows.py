@@ -13,8 +13,8 @@ from fedualex.deploy.consortium.kit import write_table_deployment
 from fedualex.deploy.policy import POLICY
 from fedualex.runs.settings import ConfigurationError
 from fedualex.tables.fit import fit_into, plan_fit
-from fedualex.tables.goals import are_merged
 from fedualex.tables.ordinary import judge_fairness
+from fedualex.tables.weights import are_merged
 
 SIZES = {"east": 200, "north": 45, "west": 40}
 FIT = {"table": "all.csv", "target": "outcome", "goal": "fair", "l1": 0.02, "l2": 0.0, "holdout": 0.0, "tol": 1e-8}

@@ -50,6 +50,25 @@ def _references(context: click.Context, option: click.Parameter, given: tuple[st
     return {name: level for name, _, level in parts} or None
 
 
+def _limits(context: click.Context, option: click.Parameter, given: tuple[str, ...]) -> float | dict[str, float] | None:
+    """A number, or GROUP=NUMBER as often as it is given."""
+    found = dict[str, float]()
+    for one in given:
+        name, _, number = one.rpartition("=")
+        try:
+            limit = float(number)
+        except ValueError:
+            limit = -1.0
+        if not 0 < limit < float("inf") or (not name and ("=" in one or len(given) > 1)):
+            raise BadInput(f"--limit must be GROUP=NUMBER, such as north=0.4, or one NUMBER, above 0, got {one!r}")
+        if not name:
+            return limit
+        if name in found:
+            raise BadInput(f"--limit must name every group once, got {name!r} twice")
+        found[name] = limit
+    return found or None
+
+
 class NumberOr(click.ParamType):  # type: ignore[type-arg]  # older versions have no argument
     """A number, or one word."""
 
@@ -90,8 +109,8 @@ OPTIONS = (
     click.option("--id", help="The column that names rows, in errors; no feature."),
     click.option(
         "--goal",
-        help="logistic, fair, auc, neyman-pearson, lasso, fair-regression, robust, poisson, fair-counts, low-rank, cox "
-        "or fair-cox.",
+        help="logistic, fair, auc, neyman-pearson, limits, lasso, fair-regression, limits-regression, robust, poisson, "
+        "fair-counts, limits-counts, low-rank, cox or fair-cox.",
     ),
     click.option(
         "--l1", type=PENALTY, help="Weight of the l1 penalty, larger is sparser; auto: what held-out rows choose."
@@ -106,7 +125,13 @@ OPTIONS = (
     click.option(
         "--nuclear", type=PENALTY, help="low-rank: weight of the nuclear norm, larger has fewer directions; or auto."
     ),
-    click.option("--limit", type=float, help="neyman-pearson: the largest mean loss of the limited class."),
+    click.option(
+        "--limit",
+        multiple=True,
+        callback=_limits,
+        help="GROUP=NUMBER: the largest mean loss of a group (--groups, or a client). May be repeated. neyman-pearson: "
+        "NUMBER, of the limited class.",
+    ),
     click.option("--limited", help="neyman-pearson: the class whose loss is limited; the first in sorted order."),
     click.option(
         "--rate", type=float, help="neyman-pearson: the largest share of the limited class on the wrong side."

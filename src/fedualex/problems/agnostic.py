@@ -41,8 +41,10 @@ def mixtures(kl: Number, mixture: Reals, cvar: Number | None, prior: bool, sprea
     share = positive("cvar", cvar)
     if share > 1:
         raise ValueError(f"cvar must be a share of the clients, above 0 and at most 1, got {float(share)!r}")
-    if kl > 0 or prior:
-        raise ValueError("cvar cannot be given together with kl or prior: that mixture has no closed form")
+    if kl > 0 or (prior and spread == 0):
+        raise ValueError(
+            "cvar cannot be given together with kl, or with prior without spread: that mixture has no closed form"
+        )
     return EntropicSimplex(CappedSimplex(min(1.0, 1 / (float(share) * mixture.size))))
 
 
@@ -52,6 +54,12 @@ def checked_prior(prior: object, count: int, part: str) -> Reals:
     if p.shape != (count,) or np.any(p <= 0):
         raise ValueError(f"prior must be {count} numbers > 0, one for each {part}, got {short(prior)}")
     return p / p.sum()
+
+
+def reference(prior: Reals, cvar: Number | None, spread: float) -> tuple[Reals, Reals]:
+    """A y that the adversary may always choose, where bounds are proved, and what groups count with there."""
+    y = prior if cvar is None else np.full(prior.size, 1 / prior.size)
+    return y, (1 - spread) * y + spread * prior
 
 
 def checked_spread(spread: object) -> float:
@@ -136,8 +144,8 @@ class AgnosticRecipe(AbstractRecipe):
     grouped: whether the mixture is one of groups of rows, not of clients. merged: numbers of clients that are one group
     together, in which they count alike. prior: numbers, or ROWS for groups in proportion to their rows. loss, delta,
     l1, l2, kl, prior, cvar, radius and spread are otherwise those of `agnostic`.
-    Families of numbers send sums of targets with the weights of groups, then what bounds the bias at the prior and the
-    losses of groups at the mean target; families of classes send weights and sums of rows of each class, at the prior.
+    Families of numbers send sums of targets with the weights of groups, then what bounds the bias and the losses of
+    groups at the mean target; families of classes send weights and sums of rows of each class: all at `reference`.
     """
 
     loss: Family | str | None = None
@@ -190,7 +198,7 @@ class AgnosticRecipe(AbstractRecipe):
             mass = np.bincount(group, masses, count) if self.grouped else (np.arange(count) == own) * 1.0
             return Summary(sums={"group_mass": mass, **sums})
         family, constant = self._settle_family(known), self._constant(known)
-        share = (self._prior(known) / known[1]["group_mass"])[group] * masses
+        share = (self._reference(known)[1] / known[1]["group_mass"])[group] * masses
         each = family.losses(constant, rows)
         losses = {f"group_{name}": np.bincount(group, masses * loss, count) for name, loss in each.items()}
         return Summary(sums=dict(family.evidence(rows, known, share, (constant, constant))) | losses)
@@ -217,7 +225,7 @@ class AgnosticRecipe(AbstractRecipe):
             x={"weights": penalty.regularizer(ball, shape), "bias": family.box(sums, 1.0, around, ball, budget)},
             y=mixtures(self.kl, prior, self.cvar, self.prior is not None, spread),
             like=Saddle({"weights": np.zeros(shape), "bias": np.zeros(outputs)}, np.zeros(prior.size)),
-            floor=Floor(prior, 0.0, each=True),
+            floor=Floor(self._reference(known)[0], 0.0, each=True),
             by_construction=True,
         )
 
@@ -248,6 +256,9 @@ class AgnosticRecipe(AbstractRecipe):
             return np.asarray(known[1]["group_mass"] / known[1]["group_mass"].sum())
         return checked_prior(self.prior, known[0]["groups"].size, "group" if self.grouped else "client")
 
+    def _reference(self, known: Sequence[Known]) -> tuple[Reals, Reals]:
+        return reference(self._prior(known), self.cvar, checked_spread(self.spread))
+
     def _settle_family(self, known: Sequence[Known]) -> Family:
         family = self.family()
         settled = family.settled(known)
@@ -257,10 +268,10 @@ class AgnosticRecipe(AbstractRecipe):
         return settled
 
     def _mean_target(self, known: Sequence[Known]) -> Reals:
-        """At the prior; 0 where targets are no numbers."""
+        """At the reference mixture; 0 where targets are no numbers."""
         if "group_targets" not in known[1]:
             return np.zeros(())
-        return np.asarray(self._prior(known) @ (known[1]["group_targets"] / known[1]["group_mass"]))
+        return np.asarray(self._reference(known)[1] @ (known[1]["group_targets"] / known[1]["group_mass"]))
 
     def _constant(self, known: Sequence[Known]) -> float:
         return self.family().constant({"target_sum": self._mean_target(known)}, 1.0)
@@ -299,20 +310,20 @@ def agnostic(
         logistic for two classes, multiclass for more. "squared": u^2 / 2, u = <w, row> + b - y; "huber": u^2 / 2 for
         |u| <= delta, delta |u| - delta^2 / 2 beyond.
     cvar: with M groups, y <= 1 / (cvar M), so that the maximum over y is the mean loss of the worst share `cvar` of
-        groups; 1 is the mean, cvar <= 1/M the worst group. Not together with kl or prior.
+        groups; 1 is the mean, cvar <= 1/M the worst group. Not together with kl, or with prior without spread.
     spread: in [0, 1), what is given to all groups in proportion to the prior, whatever y is: each counts with at least
         spread prior_m, so that the objective is (1 - spread) that of the worst mixture + spread that of the prior.
 
     Certificates need bounded domains. Let phi(x) be the maximum over y, and B = log(classes) = phi(0) for the first
     two losses. They are >= 0, so a solution has l1 ||w||_1 <= B and l2/2 ||w||^2 <= B: w is kept in the L1Ball or the
-    L2Ball that says so, the one of smaller radius, or in L2Ball(radius) if radius= is given. For the bias, weigh each
-    row of group m by prior_m / (rows of m): at y = prior the mean loss of a solution is at most B, which bounds b as
-    in `class_bias_box`. For "squared" and "huber" let t and mu be the weighted means of labels and rows, and
-    B = max_m loss_m >= phi at w = 0, b = t. Jensen's inequality at y = prior puts |b + <w, mu> - t| within the reach of
+    L2Ball that says so, the one of smaller radius, or in L2Ball(radius) if radius= is given. For the bias, let p be the
+    prior, which is q at y = prior, and with cvar, whose cap may exclude that y, be q where all y_m are alike. Weigh
+    each row of group m by p_m / (rows of m): at q = p the mean loss of a solution is at most B, which bounds b as in
+    `class_bias_box`. For "squared" and "huber" let t and mu be the weighted means of labels and rows, and
+    B = max_m loss_m >= phi at w = 0, b = t. Jensen's inequality at q = p puts |b + <w, mu> - t| within the reach of
     B, sqrt(2 B) (for "huber" B / delta + delta / 2 if that is more than delta), so |b - t| <= (the largest |<w, mu>|
     for w in its ball) + reach. Unless B = 0, no derived bound is active at a solution; a given radius may be.
-    q is a mixture too, and the prior at y = prior, so that a spread changes none of these bounds.
-    Losses are >= 0, so f(x, y) >= 0 at any mixture: the floor is 0 at the prior, which no cap excludes.
+    Losses are >= 0, so f(x, y) >= 0 at any mixture: the floor is 0 at the y of p.
     Mohri, Sivek, Suresh, Agnostic Federated Learning, ICML 2019.
     """
     recipe = AgnosticRecipe(loss, delta, l1, l2, kl, prior, cvar, radius, groups is not None, spread)

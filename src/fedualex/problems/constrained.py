@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import equinox as eqx
@@ -20,7 +20,7 @@ from ..regularizers import Box
 from ..regularizers.fenchel import UNIT
 from ..summaries import Known, Summary
 from ..tree import Saddle, Scalar, Tree, Vector, cast_like
-from ..validation import one_of, positive, short
+from ..validation import of_type, one_of, positive, short
 from .active import TOLERANCE, domain_of
 from .base import AbstractProblem
 from .families import FAMILIES, Family, family_of
@@ -107,6 +107,10 @@ def phase_one(problem: AbstractProblem) -> Problem | None:
     return with_floor(found, Floor({"multipliers": vertex}, np.asarray(least), each=True))
 
 
+SLIGHT = 1e-6
+"""The share of a limit that is rounding, or left by a run that ended: by so little it may be exceeded."""
+
+
 def lower_bound(certificate: Certificate, g: Saddle) -> float:
     """A certified lower bound on the value of `phase_one`, from its exact operator and certificate at any (x, lam).
 
@@ -122,6 +126,12 @@ def is_doubtful(problem: AbstractProblem) -> bool:
     """Whether the problem has limits, and no model is known that meets all of them."""
     f = lagrangian_of(problem)
     return f is not None and not f.feasible
+
+
+def exceeds(problem: AbstractProblem, violation: float | None) -> bool:
+    """Whether an answer exceeds the limits by so much that there may be no model that meets them."""
+    f = lagrangian_of(problem)
+    return f is not None and violation is not None and violation > SLIGHT * float(np.max(np.asarray(f.limits)))
 
 
 def lagrangian_of(problem: AbstractProblem) -> Lagrangian | None:
@@ -197,7 +207,7 @@ def limited_groups(names: Values, limits: Limits) -> tuple[NDArray[np.intp], Rea
     """The numbers of the groups with a limit among the sorted names of all groups, and their limits."""
     if not isinstance(limits, Mapping):
         return np.arange(len(names)), np.full(len(names), float(np.asarray(limits)))
-    numbers, found = _numbers_by_name(names), dict[int, float]()
+    numbers, found = numbers_by_name(names), dict[int, float]()
     for name, limit in limits.items():
         if len(numbers.get(name, ())) != 1:
             raise ValueError(f"limits must be for groups of {short(names.tolist())}, got one for {short(name)}")
@@ -225,7 +235,7 @@ def multiplier_bounds(constant: Reals, tau: Reals, multiplier: object) -> Reals:
     return np.asarray(bound)
 
 
-def _numbers_by_name(names: Values) -> dict[object, list[int]]:
+def numbers_by_name(names: Values) -> dict[object, list[int]]:
     """The numbers of the groups of each name: a label, or its text, as a configuration file has it."""
     found: dict[object, list[int]] = {}
     for number, label in enumerate(names.tolist()):
@@ -238,15 +248,20 @@ def _numbers_by_name(names: Values) -> dict[object, list[int]]:
 # `constrained` before anybody's data was seen.
 
 
+NO_WEIGHT = 1e-9
+"""A bound of multipliers that leaves limits without a say."""
+
+
 @dataclass(frozen=True, eq=False)
 class ConstrainedRecipe(AbstractRecipe):
     """`constrained` without data, in two exchanges. The group of a row is what `Rows` says.
 
     First labels of groups, and of classes or the range of the targets; then sums over the rows of loss_0 and of each
     limited group: their weights, their losses at a grid of constant scores, and what bounds the bias: for "logistic"
-    weights and sums of rows of each class, otherwise sums over the rows of loss_0.
+    weights and sums of rows of each class, otherwise sums over the rows of loss_0. With `of_all` and a multiplier a sum
+    of targets stands for their range, and the grid of numbers is one score.
 
-    limits, loss, delta, l1, l2, radius, multiplier: as for `fx.problems.constrained`.
+    limits, loss, delta, l1, l2, radius, multiplier, of_all: as for `fx.problems.constrained`.
     """
 
     limits: Limits
@@ -256,6 +271,7 @@ class ConstrainedRecipe(AbstractRecipe):
     l2: Number = 0.0
     radius: Number | None = None
     multiplier: Number | None = None
+    of_all: bool = False
     exchanges: ClassVar[int] = 2
     keeps_rows: ClassVar[bool] = True
     row_groups: ClassVar[bool] = True
@@ -264,6 +280,7 @@ class ConstrainedRecipe(AbstractRecipe):
     def __post_init__(self) -> None:
         self.family()
         check_limits(self.limits)
+        of_type("of_all", self.of_all, bool, "True or False")
         Penalty(self.l1, self.l2, self.radius)
         if self.multiplier is not None:
             positive("multiplier", self.multiplier)
@@ -281,11 +298,16 @@ class ConstrainedRecipe(AbstractRecipe):
         """That of the family."""
         return self.family().reading
 
+    @property
+    def unlimited(self) -> AbstractRecipe:
+        """Where the objective counts all rows, it alone: the excess of a null model over limits is no scale of it."""
+        return replace(self, multiplier=NO_WEIGHT) if self.of_all else self
+
     def summarize(self, rows: Rows, known: Sequence[Known], client: int) -> Summary:
         """Labels and ranges, then sums of loss_0 and each group."""
         family = self.family()
         if not known:
-            parts = family.spread(rows)
+            parts = family.opening(rows, rows.shares) if self._bounded else family.spread(rows)
             labels = {"groups": rows.labels(_group(rows)), **parts.pop("labels", {})}
             return self.opening(rows, client, labels=labels, **parts)
         masses, constants = self._members(rows, known) * rows.shares, self._constants(known)
@@ -347,13 +369,20 @@ class ConstrainedRecipe(AbstractRecipe):
         names = known[0]["groups"]
         limited, _ = limited_groups(names, self.limits)
         group = rows.numbers(_group(rows), names)
-        free = ~np.isin(group, limited) if limited.size < names.size else np.ones(len(group), bool)
+        free = np.ones(len(group), bool) if self.of_all or limited.size == names.size else ~np.isin(group, limited)
         return np.concatenate([free[None], group == limited[:, None]])
 
     def _constants(self, known: Sequence[Known]) -> Reals:
         """The grid of `constrained`."""
-        _, tau = limited_groups(known[0]["groups"], self.limits)
-        return self.family().grid(known, tau.min())
+        family, (_, tau) = self.family(), limited_groups(known[0]["groups"], self.limits)
+        if self._bounded and not self.reading.labelled:
+            return np.array([family.constant(known[0], total_mass(known))])
+        return family.grid(known, tau.min())
+
+    @property
+    def _bounded(self) -> bool:
+        """Whether no constant score has to meet the limits, so that nobody tells the range of targets."""
+        return self.of_all and self.multiplier is not None
 
 
 BLOCK = 4096
@@ -390,6 +419,7 @@ def constrained(
     l2: Number = 0.0,
     radius: Number | None = None,
     multiplier: Number | None = None,
+    of_all: bool = False,
     sample_weight: Numbers | None = None,
 ) -> Problem:
     """min_x loss_0(x) + l1 ||w||_1 + l2/2 ||w||^2 subject to loss_g(x) <= limit_g for each group g with a limit.
@@ -398,7 +428,7 @@ def constrained(
         in proportion to which rows count in every mean over rows; all alike without it.
     groups: "clients", "classes" (of y), or one label for each row. limits: one number for all groups, or a mapping
         from some groups to their limits. loss_g is the mean loss of the group's rows, whoever holds them; loss_0 that
-        of the rows whose group has no limit, or of all rows if every group has one. groups="classes",
+        of the rows whose group has no limit, or of all rows if every group has one or of_all=True. groups="classes",
         limits={label: tau} is Neyman-Pearson classification.
     loss: "logistic" (two classes), "squared" or "huber" with its delta, as for `agnostic`; x and radius are as
         there. The saddle point is that of the Lagrangian, y = {"multipliers": lam}, limited groups in sorted order:
@@ -407,7 +437,8 @@ def constrained(
 
     Certificates need bounded domains. If a constant score c (w = 0) is strictly feasible, losses >= 0 give at a
     solution sum_g lam_g (limit_g - loss_g(c)) <= loss_0(c): bound_g is the least loss_0(c) / (limit_g - loss_g(c))
-    over a grid of such c. Where no constant is strictly feasible, multiplier= must be given. The limits may then be
+    over a grid of such c. Where no constant is strictly feasible, multiplier= must be given (of numbers with of_all the
+    grid is then the mean alone). The limits may then be
     infeasible, for which a run looks for a proof (`phase_one`), or that bound too small for them (see `violation`).
     Let phi be the maximum over lam, and B the least phi over the grid. A solution has penalty(w) <= B, which gives
     its ball as in `agnostic`; loss_0 <= B, and loss_g <= limit_g + B / bound_g. For "logistic", a mean loss <= L over
@@ -418,7 +449,7 @@ def constrained(
     At lam = 0 the Lagrangian is loss_0 >= 0, which is its floor.
     Rigollet, Tong, Neyman-Pearson Classification, Convexity and Stochastic Constraints, JMLR 2011.
     """
-    recipe = ConstrainedRecipe(limits, loss, delta, l1, l2, radius, multiplier)
+    recipe = ConstrainedRecipe(limits, loss, delta, l1, l2, radius, multiplier, of_all)
     rows = features(X)
     target = recipe.family().column(y, rows.shape[0])
     group = group_column(y, clients, groups, rows.shape[0])

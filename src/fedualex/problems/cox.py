@@ -15,7 +15,7 @@ from ..certificates.surveys import Curvature, Minorant, Surveyed
 from ..summaries import Known, Summary
 from ..tree import Saddle, Tree, cast_like
 from ..validation import issparse, of_type, real_array
-from .agnostic import checked_prior, checked_spread, mixtures
+from .agnostic import checked_prior, checked_spread, mixtures, reference
 from .base import AbstractProblem
 from .curvature import Columns, Surveyor, score_vectors, shaped
 from .general import Problem
@@ -349,7 +349,7 @@ class FairCoxRecipe(CoxRecipe):
             x={"weights": self._penalty().regularizer(self._penalty().ball(budget), (features,))},
             y=mixtures(self.kl, prior, self.cvar, self.prior is not None, spread),
             like=Saddle({"weights": np.zeros(features)}, np.zeros(groups.size)),
-            floor=Floor(prior, -TINY * (1 + budget)),
+            floor=Floor(self._reference(known)[0], -TINY * (1 + budget)),
         )
 
     def held_out_parts(self, known: Sequence[Known]) -> int:
@@ -366,9 +366,12 @@ class FairCoxRecipe(CoxRecipe):
     def _prior(self, known: Sequence[Known]) -> Reals:
         return checked_prior(self.prior, known[0]["groups"].size, "group" if self.grouped else "client")
 
+    def _reference(self, known: Sequence[Known]) -> tuple[NDArray[Any], NDArray[Any]]:
+        return reference(self._prior(known), self.cvar, checked_spread(self.spread))
+
     def _level(self, known: Sequence[Known]) -> float:
-        """The mean loss at w = 0 of an event, at the prior."""
-        return float(self._prior(known) @ (known[1]["group_null"] / _replace_zeros(known[1]["group_events"])))
+        """The mean loss at w = 0 of an event, at `reference`."""
+        return float(self._reference(known)[1] @ (known[1]["group_null"] / _replace_zeros(known[1]["group_events"])))
 
     def _group_of(self, rows: Rows, client: int) -> Values:
         return np.full(len(rows.y), client) if rows.group is None or not self.grouped else rows.group
@@ -460,7 +463,7 @@ def fair_cox(
     l1, l2, radius, kl, prior, cvar, spread: as for `agnostic`; y is in the simplex of groups.
 
     Bounds. At w = 0 f is F for every y, and at the prior it is >= 0, since losses are: the floor. So the penalty of a
-    solution is at most F.
+    solution is at most F. With cvar, whose cap may exclude y = prior, read q where all y_m are alike for the prior.
     """
     recipe = FairCoxRecipe(
         l1, l2, radius=radius, kl=kl, prior=prior, cvar=cvar, grouped=groups is not None, spread=spread

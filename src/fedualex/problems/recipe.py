@@ -84,6 +84,11 @@ class AbstractRecipe(ABC):
         """As of `Problem`: "samples", which makes it all the same who holds a row, "clients", or a number for each."""
         return "samples"
 
+    @property
+    def unlimited(self) -> "AbstractRecipe":
+        """The recipe whose null model tells the values of a path of penalties."""
+        return self
+
     @abstractmethod
     def summarize(self, rows: Rows, known: Sequence[Known], client: int) -> Summary:
         """At client number `client`: its next summary. What may leave it is what stands here."""

@@ -17,7 +17,7 @@ from .. import tree
 from ..certificates.surveys import Surveyed
 from ..display import rounded_down
 from ..problems import AbstractProblem
-from ..problems.constrained import is_doubtful
+from ..problems.constrained import exceeds, is_doubtful
 from ..problems.convexity import CHECKED, Disproof, disproof, unchecked
 from ..storage import Json
 from ..tree import Saddle
@@ -55,12 +55,12 @@ def conclude(run: Run, problem: AbstractProblem) -> Run:
 
 
 def bound_violation(problem: AbstractProblem, violation: float | None) -> "LeastViolation | None":
-    """Bounds on the least violation, if there is a reason to ask: an answer that exceeds the limits by `violation` > 0.
+    """Bounds on the least violation, if there is a reason to ask: an answer that exceeds the limits by `violation`.
 
     None where the problem has no limits, or a model is known that meets them. None, too, where the data is elsewhere:
     phase one is then a deployment of its own.
     """
-    doubtful = is_doubtful(problem) and problem.clients != 0 and (violation or 0.0) > 0
+    doubtful = is_doubtful(problem) and problem.clients != 0 and exceeds(problem, violation)
     if not doubtful:
         return None
     from ..reference import least_violation  # it brings scipy's solvers: a fifth of a second, for few runs

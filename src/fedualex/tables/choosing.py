@@ -388,7 +388,7 @@ class _Search:
                 own.append(part)
         self.parties.settle(self.known)
         whole = self.parties.folds
-        start = null_point(self.problem(whole, HUGE), self.known[whole])
+        start = null_point(self.problem(whole, HUGE, limited=False), self.known[whole])
         if is_quadratic(self.problem(whole, HUGE)):
             self._learn(start)
         null, huge = self._null(start, HUGE, NULL * tol), HUGE
@@ -405,7 +405,7 @@ class _Search:
         whole = self.parties.folds
         if self.quadratics and self.by_active_sets and (found := self._lasso(whole, np.array([huge]))):
             return found[0]
-        return self.solve([Member(whole, self.problem(whole, huge), start)], tol, relative=True)[0]
+        return self.solve([Member(whole, self.problem(whole, huge, limited=False), start)], tol, relative=True)[0]
 
     def _largest(self, null: Solved) -> float:
         """The least penalty at which no weight is worth having; of l2, at which none is worth much."""
@@ -444,10 +444,10 @@ class _Search:
             before += np.size(like[name])
         raise KeyError("weights")
 
-    def problem(self, f: int, value: float) -> Problem:
-        """Loss number f with this penalty, its data elsewhere."""
-        own: Any = replace(self.recipe, **{self.name: value})  # type: ignore[type-var]
-        found: Problem = own.problem(self.known[f], "elsewhere")
+    def problem(self, f: int, value: float, limited: bool = True) -> Problem:
+        """Loss number f with this penalty, its data elsewhere. limited: not for a null model, which limits outweigh."""
+        recipe: Any = self.recipe if limited else self.recipe.unlimited
+        found: Problem = replace(recipe, **{self.name: value}).problem(self.known[f], "elsewhere")
         return found
 
     def path(self, values: NDArray[np.float64], null: Place) -> list[Solved]:

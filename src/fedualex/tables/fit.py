@@ -1,7 +1,7 @@
 """From a table to a model: a consortium whose parties are in this process, a certified run, and the model to keep."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -33,27 +33,30 @@ from .choosing import PartiesHere
 from .effects import Wanted, find_effects, find_unpenalized
 from .goals import (
     GOALS,
+    LIMITED_GROUPS,
     WORST,
     FitSettings,
     Selection,
     check_exposure,
     check_groups,
-    check_kl,
+    check_limit,
     check_target,
     choose_goal,
     default_tolerance,
+    limiting_goal,
     names_of,
     read_fit,
     read_least_rows,
-    words_of_weights,
 )
 from .kept_model import RUN, Answer, Calibrate, Findings, make_model, read_answer
+from .limits import describe_limits
 from .measures import measured
-from .ordinary import Ordinary, fit_ordinary, judge_fairness, penalties_of, with_ordinary
+from .ordinary import Ordinary, fit_ordinary, judge_fairness, judge_limits, penalties_of, with_ordinary
 from .party import Party, agree, pooled_problem
 from .penalty import PENALTY, choose_penalty, chosen_known, told_penalty
 from .rates import calibrate_threshold, check_rate
 from .recipe import TableRecipe, read_recipe
+from .weights import check_kl, words_of_weights
 
 TABLE_KEYS = ("table", "clients", "ignore")
 """The keys of [fit] that say which rows there are, and whose; all others are those of `FIT_KEYS`."""
@@ -200,7 +203,7 @@ class PlannedFit:
     @property
     def weighs(self) -> list[str]:
         """How parties are weighed, where the adversary weighs them."""
-        return words_of_weights(self.goal, len(self.parties.names), self.recipe.groups is not None)
+        return words_of_weights(self.goal, len(self.parties.names), *self.recipe.weighs)
 
     @property
     def words(self) -> str:
@@ -220,6 +223,8 @@ class PlannedFit:
             if self.recipe.limits_classes
             else []
         )
+        if self.recipe.limited:
+            limited = [describe_limits(str(self.recipe.groups), self.recipe.limited)]
         chosen = [self.why] if self.why else []
         return [
             *chosen,
@@ -240,7 +245,13 @@ def plan_fit(settings: Json, folder: Path) -> PlannedFit:
     beside = {"clients": clients, **{key: getattr(wanted, key) for key in ("groups", "weights", "exposure", "id")}}
     _check_columns(table, target, beside, ignore)
     goal, why = (wanted.goal, "") if wanted.goal is not None else choose_goal(str(target), table.pick(target))
-    check_groups(goal, wanted.groups)
+    if wanted.goal is None and isinstance(wanted.options.get("limit"), Mapping):
+        goal, why = limiting_goal(goal), ""
+    groups = wanted.groups
+    if GOALS[goal].structure is LIMITED_GROUPS and groups is None and isinstance(clients, str):
+        groups = clients
+    check_limit(goal, wanted.options)
+    check_groups(goal, groups)
     check_exposure(goal, wanted.exposure)
     check_kl(goal, wanted.groups, wanted.options)
     for column in names_of(target):
@@ -248,7 +259,7 @@ def plan_fit(settings: Json, folder: Path) -> PlannedFit:
     columns = target if isinstance(target, str) else tuple(target)
     coding = wanted.coding
     selection = Selection(wanted.folds, wanted.choose)
-    told = (goal, columns, wanted.groups, wanted.weights, wanted.exposure, wanted.options)
+    told = (goal, columns, groups, wanted.weights, wanted.exposure, wanted.options)
     least = read_least_rows(goal, wanted.least_rows)
     recipe = TableRecipe(*told, coding=coding, id=wanted.id, selection=selection, least_rows=least)
     source = Source(name, clients, ignore, wanted.holdout)
@@ -379,18 +390,29 @@ def fit_into(path: Path, planned: PlannedFit, announce: Announce = lambda text: 
     fit_other = _fit_ordinary_hazards if recipe.reading.timed else _fit_ordinary
     if parties.held_out is not None and (other := fit_other(planned, penalty)) is not None:
         model, verdict = with_ordinary(model, measure(other.model), other.how), ""
-        if GOALS[recipe.goal].structure is WORST:
-            groups = parties.owners if recipe.groups is None else parties.held_out[recipe.groups]
-            verdict, worst = judge_fairness(model, other.model, parties.held_out, groups, wanted.confidence)
+        if (judged := _judge(planned, model, other.model, parties.held_out)) is not None:
+            verdict, worst = judged
             model = replace(
                 model, training={**model.training, "ordinary": {**model.training["ordinary"], "worst_group": worst}}
             )
+        verdict = " ".join(filter(None, (model.training.get("verdict"), verdict)))
         model = replace(model, training={**model.training, "verdict": verdict})
     save(model, path / MODEL)
     if recipe.reading.timed:
         each = zip(parties.names, parties.members, strict=True)
         keep_baselines(path, {name: baseline_of(model, own.trained, recipe.weights) for name, own in each})
     return model
+
+
+def _judge(planned: PlannedFit, model: Model, ordinary: Model, table: Table) -> tuple[str, str] | None:
+    """What is wrong with the model on held-out rows and what its groups lose, of goals that are about groups."""
+    recipe, confidence = planned.recipe, planned.wanted.confidence
+    if recipe.limited:
+        return judge_limits(model, ordinary, table, str(recipe.groups), recipe.limited, confidence)
+    if GOALS[recipe.goal].structure is not WORST:
+        return None
+    groups = planned.parties.owners if recipe.groups is None else table[recipe.groups]
+    return judge_fairness(model, ordinary, table, groups, confidence)
 
 
 def _fit_ordinary(planned: PlannedFit, penalty: Json) -> Ordinary | None:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..algorithms import Method
-from ..arrays import Reals, Values
+from ..arrays import Values
 from ..data import Coding
 from ..data.columns import CellError, code_of
 from ..data.encoder import MEAN as FILLED, MISSING
@@ -23,7 +23,6 @@ from ..problems import (
     LowRankRecipe,
     SparseGlmRecipe,
 )
-from ..problems.agnostic import ROWS as ROWS_PRIOR
 from ..problems.families import FAMILIES, Family, family_of
 from ..problems.readings import Reading
 from ..runs.settings import ConfigurationError, check_keys
@@ -95,6 +94,18 @@ LIMITED_CLASS = Structure(
     two=True,
 )
 """The loss of one class, while that of the other is limited."""
+MOST_WEIGHT = 1000.0
+"""What the excess of a group over its limit counts at most, in units of the mean loss: a limit that would take more is
+met as nearly as this buys, or proved to be out of reach."""
+LIMITED_GROUPS = Structure(
+    ConstrainedRecipe,
+    "loss",
+    {"limits": LIMIT, "of_all": True, "multiplier": MOST_WEIGHT},
+    PENALTY | {"limit": None},
+    two=True,
+    grouped=True,
+)
+"""The mean loss of all rows, while that of some groups is limited."""
 PAIRS = Structure(AucRecipe, fixed={"saddle": False}, options={"l1": 1e-3, "l2": 1e-2}, two=True)
 """Squares of pairs of rows, one of each class."""
 SHARED = Structure(LowRankRecipe, options={"nuclear": 1e-2}, penalties=("nuclear",), tol=1e-3, several=True)
@@ -155,11 +166,18 @@ GOALS: dict[str, Goal] = {
     "fair": Goal("the least loss of the client that is served worst", WORST, "logistic"),
     "auc": Goal("the best ranking of two classes", PAIRS),
     "neyman-pearson": Goal("the least loss of one class while that of the other is limited", LIMITED_CLASS, "logistic"),
+    "limits": Goal(
+        "the least mean loss over all rows while that of some groups is limited", LIMITED_GROUPS, "logistic"
+    ),
     "lasso": Goal("the least squares", MEAN, "squared"),
     "fair-regression": Goal("the least squares of the client that is served worst", WORST, "squared"),
+    "limits-regression": Goal("the least squares while those of some groups are limited", LIMITED_GROUPS, "squared"),
     "robust": Goal("the least absolute deviations, which outliers cannot pull", MEAN, "absolute"),
     "poisson": Goal("the least deviance of counts", MEAN, "poisson"),
     "fair-counts": Goal("the least deviance of counts of the client that is served worst", WORST, "poisson"),
+    "limits-counts": Goal(
+        "the least deviance of counts while that of some groups is limited", LIMITED_GROUPS, "poisson"
+    ),
     "low-rank": Goal("the least squares of several targets that share few directions", SHARED),
     "cox": Goal("the largest partial likelihood of times to an event, each client a stratum", HAZARD),
     "fair-cox": Goal("the same for the client for which a model gains least", WORST_HAZARD),
@@ -292,6 +310,7 @@ def complete_options(name: str, chosen: Json, labels: Values, rows: int) -> Json
             raise ConfigurationError(f"{key} is no option of the goal {name}, which has {', '.join(able)}")
         if value == AUTO and key not in PENALTIES:
             raise ConfigurationError(f"{key} of the goal {name} must be a number, got {AUTO!r}")
+    check_limit(name, chosen)
     options = {**goal.defaults(rows), **chosen}
     if auto := penalties_to_choose(name, chosen):
         options |= {key: AUTO if key in auto else chosen.get(key, 0.0) for key in PENALTIES if key in options}
@@ -305,6 +324,32 @@ def complete_options(name: str, chosen: Json, labels: Values, rows: int) -> Json
         first = classes("the target", labels)[0].tolist()[0] if options[LIMITED] is None else options[LIMITED]
         options[LIMITED] = str(first)
     return options
+
+
+def check_limit(name: str, chosen: Json) -> None:
+    """Refuse one number where groups are limited, and groups where a class is."""
+    limit, structure = chosen.get("limit"), GOALS[name].structure
+    if structure is LIMITED_GROUPS:
+        if not isinstance(limit, Mapping) or not limit:
+            raise ConfigurationError(
+                f"limit of the goal {name} must name groups and numbers, as north=0.4, got {short(limit)}"
+            )
+        for group, most in limit.items():
+            if isinstance(most, bool) or not isinstance(most, int | float) or not 0 < most < np.inf:
+                raise ConfigurationError(f"limit of {group!r} must be a number > 0, got {short(most)}")
+    elif isinstance(limit, Mapping):
+        able = ", ".join(other for other, goal in GOALS.items() if goal.structure is LIMITED_GROUPS)
+        raise ConfigurationError(f"limits of groups are for the goals {able}, got the goal {name}")
+
+
+def limiting_goal(goal: str) -> str:
+    """The goal that limits the losses of groups in place of this ordinary one."""
+    if GOALS[goal].structure is MEAN:
+        for name, other in GOALS.items():
+            if other.structure is LIMITED_GROUPS and other.family == GOALS[goal].family:
+                return name
+    able = ", ".join(name for name in GOALS if GOALS[name].structure is LIMITED_GROUPS)
+    raise ConfigurationError(f"limits of groups are for the goals {able}, got a target for the goal {goal}")
 
 
 def check_options(name: str, chosen: Json) -> None:
@@ -323,6 +368,8 @@ def arguments_of(options: Json) -> Json:
     found = {key: value for key, value in options.items() if value is not None}
     if LIMITED in found:
         found["limits"] = {found.pop(LIMITED): found.pop("limit")}
+    elif "limit" in found:
+        found["limits"] = found.pop("limit")
     domain = {"radius": 1.0} if is_unpenalized(options) else {}  # any will do: nothing that is proved depends on it
     return {**found, **domain}
 
@@ -486,10 +533,10 @@ def _check_coding(chosen: Json) -> None:
 
 
 def read_least_rows(goal: str, given: Any) -> int:
-    """How many rows a group has at least, for goals that serve the worst one; 0 for others."""
+    """How many rows a group has at least, for goals that serve the worst one or limit some; 0 for others."""
     if isinstance(given, bool) or not isinstance(given, int) or given < 0:
         raise ConfigurationError(f"least_rows must be a whole number >= 0, got {given!r}")
-    return given if GOALS[goal].structure is WORST else 0
+    return given if GOALS[goal].structure in (WORST, LIMITED_GROUPS) else 0
 
 
 def check_exposure(goal: str, exposure: str | None) -> None:
@@ -500,73 +547,9 @@ def check_exposure(goal: str, exposure: str | None) -> None:
 
 
 def check_groups(goal: str, groups: str | None) -> None:
-    """Refuse groups for a goal that serves none."""
+    """Refuse groups for a goal that serves none, and a goal that limits groups without them."""
+    if groups is None and GOALS[goal].structure is LIMITED_GROUPS:
+        raise ConfigurationError(f"the goal {goal} needs groups, the column whose values limit names")
     if groups is not None and not GOALS[goal].structure.grouped:
         able = ", ".join(name for name, other in GOALS.items() if other.structure.grouped)
         raise ConfigurationError(f"groups are for the goals {able}, got the goal {goal}")
-
-
-HELD = 0.1
-"""How strongly the weights of groups are held to their shares of the rows: a group whose share is p counts for no more
-than if its loss were lower by HELD log(1 / p). On six tables it served the worst group best (docs/fairness.md)."""
-
-
-def check_kl(goal: str, groups: str | None, options: Json) -> None:
-    """Refuse kl where clients are the groups: their weights are limited, so that sums hide them."""
-    if "kl" in options and "kl" in GOALS[goal].structure.options and groups is None:
-        raise ConfigurationError("kl is for groups in a column: the weights of clients are limited in another way")
-
-
-def with_held_weights(arguments: Json) -> Json:
-    """The arguments of a goal that weighs groups in a column: without cvar and kl, HELD is kl."""
-    kl = arguments.get("kl", HELD if arguments.get("cvar") is None else 0.0)
-    rest = {name: value for name, value in arguments.items() if name != "kl"}
-    return {**rest, "kl": kl, "prior": ROWS_PRIOR} if kl > 0 else rest
-
-
-MOST_OF_ONE = 0.5
-"""The largest weight of one client where the adversary weighs clients: in a deployment the sum at a weight near 1 would
-be that client's own gradient."""
-SPREAD = 0.1
-"""What all clients share alike there, whatever the adversary does: no sum is one of two clients alone."""
-
-
-def weighs_clients(name: str, grouped: bool) -> bool:
-    """Whether the adversary of a goal weighs clients, as it does unless rows have groups."""
-    return GOALS[name].structure.grouped and not grouped
-
-
-def are_merged(rows: Reals, least: int) -> NDArray[np.bool_]:
-    """Which groups of so many rows are one group together: the smallest, until it and all others have `least` rows."""
-    order = np.argsort(rows, kind="stable")
-    sizes = np.round(rows[order])
-    count = int(np.sum(sizes < least))
-    while 0 < count < len(sizes) and (count == 1 or sizes[:count].sum() < least):
-        count += 1
-    merged = np.zeros(len(rows), bool)
-    merged[order[:count]] = count > 1
-    return merged
-
-
-def with_limited_weights(arguments: Json, clients: int, merged: int = 0) -> Json:
-    """The arguments of a goal that weighs clients: MOST_OF_ONE is the largest weight of one, and SPREAD is for all.
-
-    merged: how many of the clients are one together.
-
-    A share `cvar` of M clients is a largest weight of 1 / (cvar M). Of two clients the limit would make the mean, so
-    that there is none: nothing can be hidden in a sum of two.
-    """
-    if clients * MOST_OF_ONE <= 1:
-        return dict(arguments)
-    least = min(1.0, 1 / (MOST_OF_ONE * (clients - max(merged - 1, 0))))
-    return {**arguments, "cvar": max(arguments.get("cvar") or least, least), "spread": SPREAD}
-
-
-def words_of_weights(name: str, clients: int, grouped: bool) -> list[str]:
-    """What a person should know of it, in a sentence; nothing where it is not so."""
-    if not weighs_clients(name, grouped) or clients < 2:
-        return []
-    if clients * MOST_OF_ONE <= 1:
-        return [f"of {clients} clients the one that is served worst counts alone"]
-    worst = f"the clients that are served worst have {1 - SPREAD:g} of the weight"
-    return [f"{worst}, one of them at most {MOST_OF_ONE:g} of that, and all clients share {SPREAD:g} alike"]

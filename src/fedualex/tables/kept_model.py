@@ -21,9 +21,10 @@ from ..runs.settings import Configuration, folder_names, recipe_of
 from ..storage import Json
 from ..summaries import Known
 from ..validation import classes
-from .goals import words_of_weights
+from .limits import describe_unmet
 from .measures import measured
 from .recipe import TableRecipe
+from .weights import words_of_weights
 
 RUN = "run"
 """Within a fit's folder, beside MODEL, which can be taken away: the run that `verify` and `report` read."""
@@ -75,14 +76,16 @@ def make_model(
 ) -> Model:
     """The model of an answer. known: merged summaries; parties: the names of those who sent them, in order."""
     model = recipe.model(known, answer.x, certificate=answer.certificate)
-    found = {"penalty": dict(beside.penalty), "effects": dict(beside.effects)}
+    found: Json = {"penalty": dict(beside.penalty), "effects": dict(beside.effects)}
     if beside.calibrate is not None:
         model, rate = beside.calibrate(model)
         found["rate"] = dict(rate)
     rows = dict(zip(parties, map(int, recipe.counts(known)), strict=True))
-    weighs = words_of_weights(recipe.goal, len(rows), recipe.groups is not None)
+    weighs = words_of_weights(recipe.goal, len(rows), *recipe.weighs)
     done = [*recipe.describe_columns(known, list(rows)), *answer.said]
     said = {"goal": recipe.goal, "weighs": weighs, "done": done, "id": recipe.id}
+    if unmet := recipe.limited and describe_unmet(answer.certificate.get("violation"), recipe.limited):
+        found["verdict"] = unmet
     return describe_training(model, answer.configuration, rows, beside.measure, **said, **found)
 
 

@@ -21,7 +21,8 @@ from ..summaries import Known
 from .choosing import HUGE
 from .effects import Ask, Remembering
 from .goals import GOALS, LIMITED_CLASS, PAIRS
-from .measures import CONFIDENCE, read_measures, sum_measures, worst
+from .limits import limited_labels
+from .measures import CONFIDENCE, predicts_counts, read_measures, sum_measures, worst
 from .recipe import TableRecipe
 
 MOST, LAST = 60, 1e-7
@@ -243,8 +244,8 @@ def judge_fairness(
         return ("This model is a constant: every row gets the same answer." if is_constant(model) else ""), ""
     (name, loss), (other, ordinary_loss) = own, usual
     told = (
-        f"Served worst on held-out rows: {name}, loss {_told(loss)}; by the ordinary model: {other}, loss "
-        f"{_told(ordinary_loss)} (with {100 * confidence:g}% intervals)."
+        f"Served worst on held-out rows: {name}, loss {worded(loss)}; by the ordinary model: {other}, loss "
+        f"{worded(ordinary_loss)} (with {100 * confidence:g}% intervals)."
     )
     if is_constant(model):
         return "This model is a constant: every row gets the same answer. " + told, told
@@ -253,12 +254,19 @@ def judge_fairness(
     return "", told
 
 
-def _told(loss: Interval) -> str:
+def worded(loss: Interval) -> str:
+    """With its interval."""
     return f"{loss.value:.3g} ({loss.lower:.3g} to {loss.upper:.3g})"
 
 
 def _worst_group(model: Model, table: Table, groups: Values, confidence: float) -> tuple[str, Interval] | None:
     """The group of the largest loss, with its loss; None if some group has none."""
+    found = measure_groups(model, table, groups, confidence)
+    return None if found is None else max(found.items(), key=lambda item: item[1].value)
+
+
+def measure_groups(model: Model, table: Table, groups: Values, confidence: float) -> dict[str, Interval] | None:
+    """The loss of each group; None if some group has none."""
     found = dict[str, Interval]()
     for name in np.unique(groups).tolist():
         measures = read_measures(model, sum_measures(model, table.take(groups == name)), confidence=confidence)
@@ -266,4 +274,40 @@ def _worst_group(model: Model, table: Table, groups: Values, confidence: float) 
         if known is None:
             return None
         found[name] = known
-    return max(found.items(), key=lambda item: item[1].value)
+    return found
+
+
+# Of goals that limit the losses of groups: what these have of it on held-out rows.
+
+
+def judge_limits(
+    model: Model, ordinary: Model, table: Table, column: str, limits: Mapping[str, float], confidence: float
+) -> tuple[str, str]:
+    """What is wrong on held-out rows, if something is, and what limited groups lose there by both models."""
+    names = limited_labels(table[column], limits)
+    both = [measure_groups(one, table, names, confidence) for one in (model, ordinary)]
+    told, over = [], []
+    for name, limit in limits.items():
+        own, usual = ((found or {}).get(name) for found in both)
+        if own is None or usual is None:
+            told.append(f"{column} = {name} has no held-out rows to measure its loss by.")
+            continue
+        bound = _as_measured(model, limit)
+        said = f"at most {bound:.3g} in training" if bound is not None else "limited"
+        told.append(
+            f"{column} = {name}, {said}: {worded(own)} on held-out rows; by the ordinary model {worded(usual)}."
+        )
+        if bound is not None and own.value > bound:
+            over.append(name)
+    _, worst = judge_fairness(model, ordinary, table, table[column], confidence)
+    whole = " ".join([*told, worst]).strip()
+    return (f"On held-out rows the limit of {', '.join(over)} is exceeded. {whole}" if over else ""), whole
+
+
+def _as_measured(model: Model, limit: float) -> float | None:
+    """A limit of the mean loss as held-out rows measure that; None where rows count by an exposure."""
+    if model.classes.size:
+        return limit
+    if predicts_counts(model):
+        return None if model.exposure is not None else 2 * limit
+    return 2 * limit * float(model.answers.scale) ** 2

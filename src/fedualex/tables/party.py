@@ -134,6 +134,7 @@ def agree(parties: Sequence[Party]) -> list[Known]:
     known: list[Known] = []
     for _ in range(parties[0].recipe.exchanges):
         known.append(merge_named({party.name or f"client {party.client}": party.summarize(known) for party in parties}))
+        parties[0].recipe.check_known(known)
     return known
 
 

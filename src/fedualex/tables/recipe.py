@@ -30,6 +30,7 @@ from .goals import (
     GOALS,
     HAZARD,
     LIMITED_CLASS,
+    LIMITED_GROUPS,
     MEAN as MEAN_LOSS,
     OPTIONS,
     PAIRS,
@@ -39,7 +40,6 @@ from .goals import (
     WORST_HAZARD,
     Goal,
     Selection,
-    are_merged,
     arguments_of,
     check_labels,
     check_target,
@@ -48,10 +48,9 @@ from .goals import (
     is_unpenalized,
     names_of,
     penalties_to_choose,
-    weighs_clients,
-    with_held_weights,
-    with_limited_weights,
 )
+from .limits import check_limited, limited_labels
+from .weights import are_merged, weighs_clients, with_held_weights, with_limited_weights
 
 GROUPS, ROWS_OF_GROUPS, OWN_ROWS = "groups", "rows of groups", "own rows"
 """What is known of groups before the recipe of the catalogue: their names and rows, or the rows of each party."""
@@ -116,7 +115,7 @@ class TableRecipe:
     @property
     def ordinary(self) -> "TableRecipe | None":
         """The mean loss of the same rows; None where the goal is ordinary itself, or has no such model."""
-        if self._goal.structure not in (WORST, LIMITED_CLASS, PAIRS, WORST_HAZARD):
+        if self._goal.structure not in (WORST, LIMITED_CLASS, LIMITED_GROUPS, PAIRS, WORST_HAZARD):
             return None
         if self.reading.timed:
             return replace(self, goal=COX, groups=None, options={})
@@ -141,6 +140,16 @@ class TableRecipe:
     def limits_classes(self) -> bool:
         """Whether the goal limits the loss of a class."""
         return self._goal.structure is LIMITED_CLASS
+
+    @property
+    def weighs(self) -> tuple[bool, float | None]:
+        """Whether rows have groups, and which share of the worst was asked for: what `words_of_weights` wants."""
+        return self.groups is not None, self.options.get("cvar")
+
+    @property
+    def limited(self) -> Mapping[str, float]:
+        """The limits of the losses of groups, by their names; none for other goals."""
+        return self.options["limit"] if self._goal.structure is LIMITED_GROUPS else {}
 
     @property
     def weighs_parties(self) -> bool:
@@ -184,7 +193,7 @@ class TableRecipe:
         return np.asarray(found if weight is None else found & (weight > 0))
 
     def _summarize_groups(self, columns: Summary, table: Table, known: Sequence[Known]) -> Summary:
-        if not self.least_rows:
+        if not self.least_rows and not self.limited:
             return columns
         if self.weighs_parties:
             return columns if known else _with(columns, each={OWN_ROWS: np.asarray(float(table.rows))})
@@ -198,11 +207,17 @@ class TableRecipe:
 
     def merged_groups(self, known: Sequence[Known]) -> Values:
         """The names of the groups, or the numbers of the parties, that are one group together."""
-        if not self.least_rows or len(known) < Encoder.exchanges:
+        if not self.least_rows or self.limited or len(known) < Encoder.exchanges:
             return np.zeros(0, int)
         if self.weighs_parties:
             return np.flatnonzero(are_merged(known[0][OWN_ROWS], self.least_rows))
         return known[0][GROUPS][are_merged(known[1][ROWS_OF_GROUPS], self.least_rows)]
+
+    def check_known(self, known: Sequence[Known]) -> None:
+        """Refuse, once all parties have told of their groups, limits of groups that are none."""
+        if self.limited and len(known) == Encoder.exchanges:
+            told = known[0][GROUPS], known[1][ROWS_OF_GROUPS]
+            check_limited(str(self.groups), self.limited, *told, self.least_rows)
 
     def shares_of_parties(self, known: Sequence[Known], shares: Reals) -> Reals:
         """What each party counts with, from what each group does; those that are one group share alike."""
@@ -218,8 +233,7 @@ class TableRecipe:
         """The recipe of the catalogue, once it is known which classes there are."""
         arguments = arguments_of(self._goal.with_numbers(self._options(known), self._count(known)))
         if self.weighs_parties and len(known) > Encoder.exchanges:  # before that no summary depends on it
-            merged = self.merged_groups(known)
-            arguments = with_limited_weights(arguments, self.counts(known).size, merged.size)
+            arguments = with_limited_weights(arguments, self.counts(known), self.merged_groups(known))
         grouped: Json = {"grouped": True} if self.groups is not None else {}
         if grouped and self._goal.structure is WORST:
             arguments = with_held_weights(arguments)
@@ -273,6 +287,8 @@ class TableRecipe:
             self._row_weights(table),
         )
         group = None if self.groups is None else label_column("groups", table[self.groups], len(X))
+        if group is not None and self.limited:
+            group = limited_labels(group, self.limited)
         if group is not None and len(merged := self.merged_groups(known)):
             group = np.where(np.isin(group, merged), self.merged_name, group.astype(str))
         if self.reading.standardized:

@@ -31,6 +31,7 @@ from fedualex.runs.settings import ConfigurationError
 from fedualex.runtime.status import Code
 from fedualex.tables.fit import plan_fit
 from fedualex.tables.measures import measured
+from fedualex.tables.weights import weighs_clients, words_of_weights
 
 sys.path.insert(0, str(Path(__file__).parents[3] / "benchmarks"))
 
@@ -40,7 +41,7 @@ ROWS = {"east": 30, "north": 24, "west": 18}
 APART = {site: 3 * count for site, count in ROWS.items()}
 """So many rows that no sites are one group together, and that each answers for the effects of the ordinary model."""
 DEPLOYED = list(GOALS)
-WEIGHING = [name for name in DEPLOYED if goals.weighs_clients(name.partition(",")[0], "groups" in GOALS[name])]
+WEIGHING = [name for name in DEPLOYED if weighs_clients(name.partition(",")[0], "groups" in GOALS[name])]
 """Goals whose adversary weighs sites."""
 LOCAL = {"run": {"local_steps": 3}, "method": {"name": "FeDualExCorrected"}}
 
@@ -245,8 +246,8 @@ def test_check_announces_no_less_than_leaves_where_groups_are_merged(tmp_path, g
 
 
 WEIGHS = [
-    "the clients that are served worst have 0.9 of the weight, one of them at most 0.5 of that, and all clients share "
-    "0.1 alike"
+    "the clients that are served worst have 0.3 of the weight, one of them at most 0.5 of that, all clients share 0.6 by "
+    "their rows (none more than half of it), and all share 0.1 alike"
 ]
 
 
@@ -266,9 +267,13 @@ def test_a_fit_and_a_deployment_limit_the_weight_of_one_client_alike(tmp_path):
     (tmp_path / "all.csv").write_text("\n".join(whole) + "\n")
     fit = plan_fit({"table": "all.csv", "clients": "site", "goal": "fair", "target": "outcome"}, tmp_path)
     own = fit.recipe.recipe(fit.known)
-    assert (own.cvar, own.spread) == (pytest.approx(2 / 3), 0.1)
-    assert fit.weighs == goals.words_of_weights("fair", 3, False) == WEIGHS
-    assert goals.words_of_weights("fair", 2, False) == ["of 2 clients the one that is served worst counts alone"]
+    assert (own.cvar, own.spread) == (pytest.approx(2 / 3), pytest.approx(0.7))
+    assert fit.weighs == words_of_weights("fair", 3, False, None) == WEIGHS
+    asked = (
+        "the clients that are served worst have 0.9 of the weight, one of them at most 0.5 of that, and all share 0.1"
+    )
+    assert words_of_weights("fair", 3, False, 0.5) == [f"{asked} alike"]
+    assert words_of_weights("fair", 2, False, 0.5) == ["of 2 clients the one that is served worst counts alone"]
 
 
 def test_an_honest_masked_run_whose_adversary_leaves_one_site_out_is_answered_to_its_end(tmp_path):
@@ -281,7 +286,7 @@ def test_an_honest_masked_run_whose_adversary_leaves_one_site_out_is_answered_to
         days = sum(table[f"f{j}"] for j in range(5)) + noise
         write(tmp_path / f"{name}.csv", {key: table[key].tolist() for key in table} | {"days": days.tolist()})
     asked = []
-    root = deployment(tmp_path, "on", goal="fair-regression", **settings, rounds=200, tol=1e-4)
+    root = deployment(tmp_path, "on", goal="fair-regression", **settings, rounds=200, tol=1e-4, cvar=0.5)
     run_in_threads(root, noting(asked))
     model = models.load(root / "server")
     assert model.certificate["gap"] <= 1e-4

@@ -42,7 +42,9 @@ def test_a_server_that_picks_its_points_solves_for_a_row_even_under_masks(world,
     lower, upper = -10.0, 10.0
     below, above = slopes(lower), slopes(upper)
     tables = [site._work.__self__.side for site in mine.sites.values()]
-    one = [1 / 3 / side.table.trained.rows for side in tables]
+    weights = tables[0].recipe.recipe(mine.known)
+    shares = (1 - weights.spread) / 3 + weights.spread * weights.prior
+    one = [share / side.table.trained.rows for share, side in zip(shares, tables, strict=True)]
     for _ in range(60):
         if np.any(np.isclose(below[-1] - above[-1], one, rtol=1e-6)):
             break

@@ -21,17 +21,16 @@ from ...tables.goals import (
     Selection,
     check_exposure,
     check_groups,
-    check_kl,
     check_options,
     is_unpenalized,
     names_of,
     penalties_to_choose,
     read_fit,
     read_least_rows,
-    weighs_clients,
 )
 from ...tables.rates import check_wanted_rate
 from ...tables.recipe import plain_coding
+from ...tables.weights import check_kl, weighs_clients
 from ...validation import one_of, short
 from ..party import SERVER, Layout
 from ..secure.sums import FEWEST, OFF

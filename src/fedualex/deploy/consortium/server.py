@@ -69,6 +69,7 @@ class TableServer:
             for number in range(self.recipe.exchanges):
                 parts = self.exchange.ask_all("summary", pack_known(known), number, unpack_summary)
                 known.append(merge_named(parts))
+                self.recipe.check_known(known)
                 log.info("summary %d of %d: all sites have answered", number + 1, self.recipe.exchanges)
             write_known(self.party, known)
         said = self.exchange.ask_all("begin", pack_known(known), 0, read_ready)

@@ -99,11 +99,12 @@ class Poisson(NumberFamily):
         return super().constant(sums, mass)
 
     def grid(self, known: Sequence[Known], least: float) -> Reals:
-        """From where rows without events have a mean loss of least."""
+        """From where rows without events have a mean loss of least, and from below the mean, however few events."""
         below, above = known[0]["range"]
         if not above > 0:
             raise ValueError("y must hold a number above 0 for the family poisson, got only 0")
-        return np.linspace(np.log(max(-below, min(least, above / 2))), np.log(above), 101)
+        few = above / max(2.0, float(np.sum(known[0]["rows"])))
+        return np.linspace(np.log(max(-below, min(least, few))), np.log(above), 101)
 
     def log_likelihood(self, score: Array, target: Array) -> Array:
         """The log-likelihood of each row, of a count."""
