@@ -1,7 +1,7 @@
 """Vector-space arithmetic on pytrees: every point, operator value and dual state is one."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
 import jax
@@ -13,7 +13,10 @@ from .arrays import Array, is_numpy, xp
 Tree = Any
 """A pytree of arrays with one fixed structure: a vector."""
 
-Vector = Real[jax.Array | np.ndarray, "..."]
+if TYPE_CHECKING:
+    Vector = Real[jax.Array | np.ndarray, "..."]
+else:  # numpy makes its own numbers of arrays without axes
+    Vector = Real[jax.Array | np.ndarray, "..."] | np.floating | np.integer
 """One array of any shape: a leaf. Integers are taken for the floats they stand for."""
 
 Scalar = float | int | np.floating[Any] | Float[jax.Array | np.ndarray, ""]

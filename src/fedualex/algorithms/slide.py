@@ -217,11 +217,9 @@ class PulledSteps(AbstractMethod[Pull, Pulled, None]):
         return scaled_primal(geometry, server.dual, server.scale)
 
     def read(self, probe: Tree, geometry: AbstractGeometry) -> Tree:
-        """The half point."""
         return probe
 
     def memory(self, server: Pull) -> None:
-        """Clients remember nothing."""
         return
 
 

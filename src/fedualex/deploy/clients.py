@@ -493,7 +493,6 @@ class SiteClients:
         return jnp.asarray(self.exchange.traffic)
 
     def restore(self, kept: Array) -> None:
-        """Continue to count."""
         self.exchange.traffic = [int(count) for count in kept]
 
     def _missing(self, code: Code, text: str) -> Missing:

@@ -29,7 +29,7 @@ class Layout:
 
     @property
     def server(self) -> Path:
-        """The server's folder."""
+        """The folder that the server keeps."""
         return self.root / SERVER
 
     @property
@@ -48,7 +48,7 @@ class Layout:
         return self.root / "authority"
 
     def site(self, name: str) -> Path:
-        """A site's folder."""
+        """The folder that this site keeps."""
         return self.root / "sites" / name
 
     def viewer(self, name: str) -> Path:

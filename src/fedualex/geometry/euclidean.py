@@ -33,7 +33,6 @@ class Euclidean(AbstractGeometry):
         return self.regularizer.prox_in(metric, dual.omega, dual.tau)
 
     def metric_near(self, squares: NDArray[np.float64]) -> float | NDArray[np.float64]:
-        """The regularizer's."""
         return self.regularizer.metric_near(squares)
 
     def dual(self, z: Vector) -> Dual:

@@ -206,7 +206,7 @@ class _Search:
         return bool(at.decrement <= min(CLOSE, before / 10))
 
     def _try(self, at: _Point, trust: float) -> _Point:
-        last = self.exact or _after_step(at) <= CLOSE
+        last = bool(self.exact or _after_step(at) <= CLOSE)
         beta = at.beta + trust * at.step
         return self.point(beta, self.answer(beta, last))
 

@@ -32,7 +32,7 @@ class Spread:
 
     @staticmethod
     def of(values: Any) -> "Spread":
-        """Of these values."""
+        """The spread of these values."""
         return Spread(float(np.mean(values)), float(np.std(values)))
 
     def __str__(self) -> str:

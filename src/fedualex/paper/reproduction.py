@@ -122,7 +122,7 @@ class Experiment:
         return bool(self.methods[label].get("steps") == "theory")
 
     def problem(self) -> AbstractProblem:
-        """The game."""
+        """The game that all its runs solve."""
         return build_problem(self.settings["problem"], Path())
 
     @property

@@ -106,7 +106,7 @@ class Events(NamedTuple):
 
 
 def _events_of(example: Mapping[str, Reals]) -> Events:
-    """Without padding."""
+    """The events of one stratum, without padding."""
     used = np.arange(int(np.max(np.where(example["event"] > 0, example["last"], -1), initial=-1)) + 1)
     count, last = np.asarray(example["event"], float)[used], np.asarray(example["last"], np.intp)[used]
     row, weight = (np.asarray(example[name], float)[used] for name in ("row", "weight"))

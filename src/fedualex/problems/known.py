@@ -26,7 +26,9 @@ from .rows import Clients, Rows
 if TYPE_CHECKING:
     from .base import AbstractProblem
 
-ProblemT = TypeVar("ProblemT", bound=eqx.Module)
+    ProblemT = TypeVar("ProblemT", bound=AbstractProblem)
+else:  # whose module imports this one
+    ProblemT = TypeVar("ProblemT")
 
 
 @no_type_check  # `checked_floor` refuses what is wrong
@@ -270,7 +272,7 @@ def mean_of(known: Known, name: str, mass: float) -> Reals:
     return (known[name] / mass)[()]
 
 
-def known_classes(known: Sequence[Known], two: bool = False) -> Reals:
+def known_classes(known: Sequence[Known], two: bool = False) -> Values:
     """The labels of all clients, of which there must be two, or at least two."""
     labels = known[0]["classes"]
     if two and len(labels) != 2:

@@ -71,7 +71,6 @@ class LowRankRecipe(AbstractRecipe):
         return self.built(f, known, data, x=x, like=Saddle(like), floor=floor, by_construction=True)
 
     def held_out_losses(self, rows: Rows, known: Sequence[Known]) -> Callable[[Reals], Reals]:
-        """Squares."""
         return lambda scores: np.asarray(Squared().loss(scores, rows.y))
 
     def _center(self, known: Sequence[Known]) -> Reals:

@@ -52,7 +52,7 @@ class Clients(eqx.Module):
         return jnp.where(jnp.arange(length) < counts, 1 / counts, 0.0)
 
     def of(self, m: int) -> "Clients":
-        """Client m alone."""
+        """The examples of client m alone."""
         own: Clients = jax.tree.map(lambda leaf: leaf[m : m + 1], self)
         return own
 

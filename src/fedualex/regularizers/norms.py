@@ -40,7 +40,6 @@ class Zero(AbstractPenalty):
         return xp.divide(as_real(omega), cast_like(metric, omega))
 
     def metric_near(self, squares: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The numbers themselves."""
         return squares
 
     def conjugate(self, s: Vector) -> Array:
@@ -89,7 +88,6 @@ class L1(AbstractPenalty):
         return xp.divide(self.prox(omega, weight), cast_like(metric, omega))
 
     def metric_near(self, squares: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The numbers themselves."""
         return squares
 
     def conjugate(self, s: Vector) -> Array:

@@ -67,7 +67,6 @@ class L2Ball(AbstractBall):
         return choose(inside, _divide, _onto_ellipsoid, omega, metric, cast_like(self.radius, omega))
 
     def metric_near(self, squares: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The numbers themselves."""
         return squares
 
     def support(self, s: Vector) -> Array:
@@ -105,7 +104,6 @@ class L1Ball(AbstractBall):
         return choose(inside, _divide, _onto_face_in, omega, metric, cast_like(self.radius, omega))
 
     def metric_near(self, squares: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The numbers themselves."""
         return squares
 
     def support(self, s: Vector) -> Array:
@@ -214,7 +212,6 @@ class Box(AbstractSet):
         return self.project(as_real(omega) / cast_like(metric, omega))
 
     def metric_near(self, squares: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The numbers themselves."""
         return squares
 
     def support(self, s: Vector) -> Array:

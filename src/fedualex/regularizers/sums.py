@@ -65,7 +65,6 @@ class WithQuadratic(AbstractRegularizer):
         )
 
     def metric_near(self, squares: NDArray[np.float64]) -> float | NDArray[np.float64]:
-        """The core's."""
         return self.core.metric_near(squares)
 
     def divide(self, s: Vector) -> tuple[Array, Array]:
@@ -184,7 +183,6 @@ class AbstractInSet(AbstractRegularizer):
         return self.domain.prox_in(metric, self.penalty.prox(omega, weight), weight)
 
     def metric_near(self, squares: NDArray[np.float64]) -> float | NDArray[np.float64]:
-        """The penalty's."""
         return self.penalty.metric_near(squares)
 
     def subgradient(self, x: Vector) -> Array:

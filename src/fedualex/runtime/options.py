@@ -224,7 +224,7 @@ def an_oracle(name: str, value: object) -> AbstractOracle:
 
 
 def a_mesh(name: str, value: object) -> Mesh:
-    """Devices."""
+    """The devices that clients are spread over."""
     return of_type(name, value, Mesh, "a jax.sharding.Mesh such as jax.make_mesh((2,), ('clients',))")
 
 

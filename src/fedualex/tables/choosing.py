@@ -255,7 +255,6 @@ class PartiesHere:
         return merged(party.summarize(known) for party in self.members)
 
     def settle(self, known: Sequence[Sequence[Known]]) -> None:
-        """Everybody."""
         for party in self.members:
             party.settle(known)
 

@@ -47,7 +47,7 @@ class Party:
         self._sum: ScoreSum | None = None
 
     def summarize(self, known: Sequence[Known]) -> Summary:
-        """Its next summary."""
+        """Its next summary, after these merged ones."""
         recipe = self.recipe
         if len(known) < Encoder.exchanges:
             return recipe.summarize_columns(self.trained, known, self.fewest)
@@ -139,5 +139,5 @@ def agree(parties: Sequence[Party]) -> list[Known]:
 
 
 def pooled_problem(parties: Sequence[Party], known: Sequence[Known]) -> Problem:
-    """Their problem."""
+    """The problem with the examples of all parties."""
     return parties[0].recipe.problem(known, [party.examples(known) for party in parties])

@@ -104,7 +104,7 @@ class AskedOnce:
         return self._summaries[done]
 
     def settle(self, known: Sequence[Sequence[Known]]) -> None:
-        """Once."""
+        """Tell parties, unless they were told before."""
         if not self._settled:
             self.parties.settle(known)
         self._settled = True

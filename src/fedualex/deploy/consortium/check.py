@@ -76,7 +76,7 @@ class Checked:
 
     @property
     def words(self) -> str:
-        """For people."""
+        """What was checked, in lines for people."""
         own = self.table
         held = 0 if self.table.held_out is None else self.table.held_out.rows
         features = ", ".join(name for name in own.trained if name not in self.recipe.beside)

@@ -150,7 +150,6 @@ class SitesWithFolds:
         self._asked = 0
 
     def summaries(self, known: Sequence[Sequence[Known]]) -> Known:
-        """One exchange."""
         return self._ask(FOLD_SUMMARY, pack_known(joined_known(known)))
 
     def settle(self, known: Sequence[Sequence[Known]]) -> None:
@@ -158,11 +157,9 @@ class SitesWithFolds:
         self.exchange.ask_all(FOLDS, pack_known(joined_known(known)), 0, _read_ready)
 
     def surveys(self, requests: Requests) -> list[list[Surveyed]]:
-        """One exchange."""
         return read_surveys(requests, self._ask(PATH, pack_surveys(requests)))
 
     def held_out(self, requests: Sequence[tuple[int, Any]]) -> Known:
-        """One exchange."""
         return self._ask(FOLD_LOSSES, pack_points(requests))
 
     def _ask(self, task: str, arrays: Arrays) -> Mapping[str, Reals]:

@@ -42,7 +42,7 @@ def read_known(party: Path, what: str = KNOWN) -> list[Known] | None:
 
 
 def write_known(party: Path, known: Sequence[Known], what: str = KNOWN) -> None:
-    """Keep them."""
+    """Keep what all summaries became in this folder."""
     buffer = io.BytesIO()
     np.savez(buffer, allow_pickle=False, **pack_known(known))
     write_atomically(known_file(party, what), buffer.getvalue())

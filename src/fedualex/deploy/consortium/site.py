@@ -79,7 +79,7 @@ class OwnTable:
 
     @property
     def rows(self) -> int:
-        """All of them."""
+        """How many there are, held-out ones included."""
         return self.trained.rows + (0 if self.held_out is None else self.held_out.rows)
 
 
@@ -417,7 +417,7 @@ class TableSite:
         return pack_json(columns=[name for name in self.table.trained if name not in self.recipe.beside])
 
     def summary(self, request: Request) -> Arrays:
-        """Its next summary."""
+        """Its next summary, after these merged ones."""
         known = unpack_known(request.arrays)
         self._check_known(known)
         return pack_summary(self.answers.summarize(known))
