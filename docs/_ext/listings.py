@@ -1,6 +1,8 @@
-"""A line `.. listing:: methods` of the reference stands for every member that the package itself lists.
+"""What a page of the site leaves to the package: members of a room, and tables of options.
 
-A new method, problem, recipe or estimator is then on its page of the reference without a line there.
+A line `.. listing:: methods` of the reference stands for every member that the package itself lists, and the comment
+`<!-- the options of fx.solve -->` for the table of these options. A new method, problem, name of a room or option is
+then on its pages without a line there.
 """
 
 import inspect
@@ -9,7 +11,10 @@ from collections.abc import Callable
 from typing import Any
 
 import fedualex as fx
+from fedualex.deploy.policy import Policy
+from fedualex.deploy.task import DeploymentOptions
 from fedualex.runs.settings import METHODS, PROBLEMS
+from fedualex.runtime.options import SolveOptions, table
 
 
 def setup(app: Any) -> dict[str, bool]:
@@ -38,18 +43,33 @@ LISTINGS: dict[str, Callable[[], tuple[str, list[str]]]] = {
     "regressors": lambda: ("estimators", classes(fx.estimators, fx.estimators.FederatedRegressor)),
 }
 
+OPTIONS: dict[str, Callable[[], str]] = {
+    "fx.solve": lambda: table(SolveOptions),
+    "fx.deploy.run": lambda: table(DeploymentOptions, SolveOptions),
+    "a site": lambda: table(Policy),
+}
+"""The tables of options by whose they are; that of a deployment leaves out what `fx.solve` has alike."""
+
 
 def expanded(page: str) -> str:
-    """The page with what autodoc is asked for in place of each listing."""
+    """The page with what autodoc is asked for in place of each listing, and the tables of options."""
+    page = re.sub(r"^<!-- the options of (.+) -->$", lambda line: OPTIONS[line[1]](), page, flags=re.MULTILINE)
     return re.sub(r"^\.\. listing:: (.+)$", lambda line: "\n".join(lines(line[1])), page, flags=re.MULTILINE)
 
 
 def lines(listing: str) -> list[str]:
-    """What autodoc is asked for."""
+    """What autodoc is asked for: the members of a kind, or all names of a room with the members of its classes."""
+    if listing.startswith("names of "):
+        room = listing.removeprefix("names of ")
+        return [line for name in getattr(fx, room).__all__ for line in entry(room, name, ("    :members:",))]
     room, names = LISTINGS[listing]()
-    found = {name: getattr(getattr(fx, room), name) for name in names}
-    return [
-        f".. auto{'class' if inspect.isclass(one) else 'function'}:: "
-        f"fedualex.{name if name in fx.__all__ else f'{room}.{name}'}"
-        for name, one in found.items()
-    ]
+    return [line for name in names for line in entry(room, name)]
+
+
+def entry(room: str, name: str, members: tuple[str, ...] = ()) -> list[str]:
+    """The directive for one name, as the package itself has it if it does."""
+    one = getattr(getattr(fx, room), name)
+    public = f"fedualex.{name if name in fx.__all__ else f'{room}.{name}'}"
+    if inspect.isclass(one):
+        return [f".. autoclass:: {public}", *members]
+    return [f".. autofunction:: {public}"] if callable(one) else [f".. autodata:: {public}", "    :no-value:"]

@@ -19,12 +19,10 @@ from pathlib import Path
 
 import pytest
 from support import patients
-from support.pages import ROOT, fences, name_of, pages
+from support.pages import fences, name_of, pages
 
 LANGUAGES = {"python", "sh", "toml", "text", ""}
 COMMAND = re.compile(r"^(make|fedualex|pip|python|pytest|\.venv/bin/\w+|import \w+|from \w+ import) ?")
-ELSEWHERE = {"docs/extending.md": "test_extending.py"}
-"""Pages whose blocks another file of tests runs, each in a namespace of its own."""
 
 
 def runs(page):
@@ -55,9 +53,6 @@ def test_commands_stand_in_blocks_that_name_their_language(page):
 @pytest.mark.slow
 @pytest.mark.parametrize("page", [page for page in pages() if runs(page)], ids=name_of)
 def test_the_blocks_of_a_page_run(page, tmp_path, monkeypatch):
-    if name_of(page) in ELSEWHERE:
-        assert (Path(__file__).parent / ELSEWHERE[name_of(page)]).exists()
-        return
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MPLBACKEND", "agg")
     monkeypatch.setenv("COLUMNS", "120")
@@ -149,7 +144,3 @@ def test_outputs_are_compared_by_words_and_numbers(page, run, same):
 @pytest.mark.parametrize(("run", "same"), [("gap <= 0.015, 60 rounds", True), ("gap <= 0.021, 43 rounds", False)])
 def test_numbers_that_vary_agree_within_a_factor_of_two(run, same):
     assert same_output("gap <= 0.01, 43 rounds", run, varies=True) is same
-
-
-def test_pages_that_run_elsewhere_exist():
-    assert all((ROOT / page).exists() for page in ELSEWHERE)

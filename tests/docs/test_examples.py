@@ -8,6 +8,7 @@ import pytest
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SAYS = {
+    "bounds.py": ["Theorem 1 corrected, K=1: step ", "Proposition B, any K: step ", "gap at the start: "],
     "adversarial.py": ["UNCERTIFIED", "not concave", "density of the attack"],
     "estimators.py": [
         "FederatedLogisticRegression: OPTIMAL",
@@ -25,6 +26,7 @@ SAYS = {
     "neyman_pearson.py": ["limit 0.1: exceeded by ", "missed tumors ", "certified gap <= "],
 }
 SLOW = {
+    "bounds.py",
     "adversarial.py",
     "agnostic.py",
     "auc.py",

@@ -1,11 +1,14 @@
-"""The eleven recipes of docs/extending.md: their code runs, and the files and names that they send a reader to exist."""
+"""The twelve recipes of docs/extending.md: their code runs, and the files and names that they send a reader to exist."""
 
 import re
+import runpy
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[2]
+EXAMPLES = ROOT / "examples" / "extending"
+FILE = re.compile(r"^```\{literalinclude\} \.\./examples/extending/(\w+\.py)$", flags=re.MULTILINE)
 INSIDE = ("Output", "Status", "Command")
 """Recipes that need a change inside of the package."""
 
@@ -42,17 +45,22 @@ def test_there_are_the_twelve_recipes_that_people_need():
 
 
 @pytest.mark.parametrize("name", RECIPES)
-def test_a_recipe_has_code_that_runs_or_an_excerpt(name):
+def test_a_recipe_shows_a_file_or_an_excerpt(name):
     text = RECIPES[name]
-    kinds = re.findall(r"^```(\w+)$", text, flags=re.MULTILINE)
-    assert kinds == (["text"] if name in INSIDE else ["python"])
+    kinds = re.findall(r"^```(\S+)(?: .*)?$", text, flags=re.MULTILINE)
+    assert kinds == (["text"] if name in INSIDE else ["{literalinclude}"])
+
+
+def test_every_file_is_shown():
+    shown = {path for text in RECIPES.values() for path in FILE.findall(text)}
+    assert shown == {path.name for path in EXAMPLES.glob("*.py")}
 
 
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", [name for name in RECIPES if name not in INSIDE])
 def test_the_code_of_a_recipe_runs(name):
-    for block in blocks(RECIPES[name], "python"):
-        exec(compile(block, f"docs/extending.md, {name}", "exec"), {"__name__": f"recipe_{name.lower()}"})
+    (file,) = FILE.findall(RECIPES[name])
+    runpy.run_path(str(EXAMPLES / file), run_name=f"recipe_{name.lower()}")
 
 
 @pytest.mark.parametrize("name", RECIPES)

@@ -1,7 +1,6 @@
 """One definition of options: every surface is made from it."""
 
 import inspect
-import re
 import subprocess
 import sys
 from dataclasses import fields
@@ -28,6 +27,10 @@ from fedualex.runtime.options import (
 )
 from fedualex.runtime.sweeps import SweepOptions, TuneOptions
 from fedualex.validation import whole_number
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "docs" / "_ext"))
+
+import listings
 
 DOCS = Path(__file__).parents[2] / "docs"
 GAME = fx.problems.bilinear(np.eye(2), np.ones(2), x=fx.Box(1.0), y=fx.Box(1.0))
@@ -127,11 +130,12 @@ def test_a_deployment_has_the_same_options_in_its_file():
 def test_the_table_of_the_docs_is_made_from_the_fields(page, kind, known):
     """A page whose functions share options with others has those that differ, and names the rest before its table."""
     text = (DOCS / page).read_text()
-    (found,) = re.findall(r"<!-- the options -->\n\n(.*?)\n\n<!-- end -->", text, re.DOTALL)
-    assert found == table(kind, known), table(kind, known)
-    before = text.partition("<!-- the options -->")[0]
+    before, mark, _ = text.partition("<!-- the options of ")
+    shown = listings.expanded(text)
+    assert mark
+    assert table(kind, known) in shown
     for one in fields(kind):
-        assert f"| `{one.name}` |" in found or f"`{one.name}`" in before
+        assert f"| `{one.name}` |" in shown or f"`{one.name}`" in before
 
 
 @pytest.mark.slow
