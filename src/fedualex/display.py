@@ -54,7 +54,7 @@ def determined(value: float | None, within: float = math.inf, digits: int = 4, s
         if known < digits and -6 <= unit <= 0:
             return f"{value:{plus}.{-unit}f}"  # a 0 that is known is shown
         digits = min(digits, known)
-    return f"{value:{plus}.{digits}g}"
+    return f"{value:{plus}.{digits}g}" if value else "0"
 
 
 def apart(values: Sequence[float], digits: int = 4) -> list[str]:
