@@ -176,7 +176,7 @@ def test_digits_that_are_shown_are_those_of_the_right_number(value, within, shar
         ((1.614e-5, 9e-9), "1.61e-05"),
         ((0.004, 0.01), "±0.02"),
         ((0.0, 0.0), "0"),
-        ((-0.0, 1e-9, 4, True), "0"),
+        ((-0.0, float("inf"), 4, True), "0"),
         ((1698.14159,), "1698"),
         ((float("nan"), 1.0), ""),
     ],

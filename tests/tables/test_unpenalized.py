@@ -75,6 +75,16 @@ def test_a_column_that_is_a_combination_of_others_is_dropped_and_said(tmp_path):
     assert any("have no coefficient: both" in sentence for sentence in model.training["done"])
     reference = sm.Logit(frame["ill"] == "yes", design(frame)).fit(disp=0, tol=1e-12)
     np.testing.assert_allclose(model.predict_proba(frame)[:, 1], reference.predict(), atol=1e-6)
+    with pytest.raises(ConfigurationError, match=r"there is no model: both is a combination of .*age, dose"):
+        fitted(tmp_path, "ill", collinear="refuse")
+    with pytest.raises(ConfigurationError, match="collinear must be drop or refuse, got 'keep'"):
+        fitted(tmp_path, "ill", collinear="keep")
+
+
+def test_a_table_of_effects_may_refuse_such_a_column(tmp_path):
+    write_table(tmp_path, both=lambda frame: frame["age"] + frame["dose"])
+    effects = fitted(tmp_path, "ill", l1=0.02, collinear="refuse").training["effects"]
+    assert effects["refused"].startswith("no intervals: both is a combination of age, dose")
 
 
 def test_verify_computes_the_gap_again_from_the_table(tmp_path):

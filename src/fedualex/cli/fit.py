@@ -144,6 +144,7 @@ OPTIONS = (
         type=bool,
         help="Whether each client has an intercept in the table of effects; yes where clients are a column.",
     ),
+    click.option("--collinear", help="Columns that are combinations of others, without penalty: drop, or refuse."),
     click.option("--tol", type=float, help="The certified gap at which the fit ends."),
     click.option("--rounds", type=int, help="The most exchanges with the clients."),
     click.option("--holdout", type=float, help="The share of rows kept for the test; 0.2."),

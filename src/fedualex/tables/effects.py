@@ -30,7 +30,7 @@ from ..runs.settings import ConfigurationError
 from ..runtime.status import status_of
 from ..storage import Json
 from ..summaries import Known
-from .goals import GOALS, HAZARD, MEAN, PAIRS, SHARED, WORST_HAZARD
+from .goals import DROPPED, GOALS, HAZARD, MEAN, PAIRS, SHARED, WORST_HAZARD
 from .kept_model import RUN, Answer
 from .recipe import TableRecipe
 
@@ -58,10 +58,13 @@ OF_ORDINARY = {
 
 @dataclass(frozen=True)
 class Wanted:
-    """confidence: of intervals. own_intercepts: whether each party has an intercept of its own."""
+    """confidence: of intervals. own_intercepts: whether each party has an intercept of its own. collinear: what is done
+    with columns that are combinations of others, one of COLLINEAR.
+    """
 
     confidence: float = 0.95
     own_intercepts: bool = False
+    collinear: str = DROPPED
 
 
 def find_effects(
@@ -91,7 +94,7 @@ def find_effects(
         common = Layout(recipe, known, x, own_intercepts=False) if wanted.own_intercepts else layout
         proved = common.prove(y, asking, np.inf if gap is None else gap)
         told = {} if proved is None else {"coefficients": common.tell_proved(proved)}
-    found = layout.estimate(y, asking, drop=True)
+    found = layout.estimate(y, asking, drop=wanted.collinear == DROPPED)
     if found.outcome is not Outcome.DONE:
         return {"refused": found.sentence, "exchanges": asking.exchanges, **told}
     conditional = recipe.weights is not None or not (layout.of_ordinary or structure in (MEAN, HAZARD))
@@ -346,16 +349,18 @@ def find_unpenalized(
     configuration: Json,
     tol: float | None,
     rounds: int,
+    collinear: str = DROPPED,
 ) -> Answer:
     """The optimum with one intercept for all parties, from zero on.
 
     Separable data have no model, which is said with the direction; columns that are combinations of those before them
-    have coefficient 0, which is said too. configuration: what the model keeps of its settings.
+    have coefficient 0, which is said too, or are refused. configuration: what the model keeps of its settings.
     """
     like = recipe.problem(known, "elsewhere").like.x
     zero = {name: np.zeros(np.shape(leaf)) for name, leaf in like.items()}
     layout = Layout(recipe, known, zero, own_intercepts=False)
-    found = layout.estimate(np.zeros(0), ask, drop=True, least_events=0, most=rounds)
+    drop = collinear == DROPPED
+    found = layout.estimate(np.zeros(0), ask, drop=drop, least_events=0, most=rounds)
     if found.outcome is not Outcome.DONE:
         raise ConfigurationError(f"there is no model: {found.why}")
     block = np.nan_to_num(found.beta).reshape(len(layout.features), -1)

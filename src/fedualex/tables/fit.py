@@ -382,7 +382,7 @@ def fit_into(path: Path, planned: PlannedFit, announce: Announce = lambda text: 
 
     own = wanted.site_intercepts
     own = isinstance(planned.source.clients, str) and len(parties.names) > 1 if own is None else own
-    about = Wanted(wanted.confidence, own)
+    about = Wanted(wanted.confidence, own, wanted.collinear)
     gap = answer.certificate["gap"]
     effects = find_effects(recipe, planned.known, answer.x, answer.y, planned.ask_effects, about, gap)
     found = Findings(penalty, effects, measure, planned.calibrate)
@@ -453,7 +453,8 @@ def _without_penalty(path: Path, planned: PlannedFit) -> Answer:
         raise ConfigurationError(f"{path / RUN} holds a run of other settings: choose another --out")
     options, wanted = planned.configuration.options, planned.wanted
     about = {key: planned.configuration.resolved[key] for key in ("problem", "run", "folder")}
-    return find_unpenalized(planned.recipe, planned.known, planned.ask_effects, about, options.tol, wanted.rounds)
+    ask, until = planned.ask_effects, (options.tol, wanted.rounds, wanted.collinear)
+    return find_unpenalized(planned.recipe, planned.known, ask, about, *until)
 
 
 def _with_penalty(path: Path, planned: PlannedFit, announce: Announce) -> PlannedFit:

@@ -404,6 +404,7 @@ class Selection:
             raise ConfigurationError(f"choose must be {ONE_ERROR!r} or {BEST!r}, got {self.choose!r}")
 
 
+DROPPED, REFUSED = COLLINEAR = ("drop", "refuse")
 MOST_FOLDS = 20
 LEAST_ROWS = 20
 """Groups of fewer rows are one group together: what a handful of rows lose is chance, and must not rule."""
@@ -447,6 +448,8 @@ class FitSettings:
     """The largest share of the limited class on the wrong side, for neyman-pearson."""
     site_intercepts: bool | None = None
     """Of the table of effects. None: where it is said whose a row is."""
+    collinear: str = DROPPED
+    """What is done, without penalty, with a column that is a combination of others: it is left out, or refused."""
     options: Json = field(default_factory=dict)
 
     @property
@@ -476,6 +479,8 @@ def read_fit(given: Json, beside: Sequence[str]) -> FitSettings:
     found = FitSettings(**{**chosen, "target": target_of(goal, target), "options": options})
     if isinstance(found.confidence, bool) or not isinstance(found.confidence, float) or not 0 < found.confidence < 1:
         raise ConfigurationError(f"confidence must be a number between 0 and 1, as 0.95, got {found.confidence!r}")
+    if found.collinear not in COLLINEAR:
+        raise ConfigurationError(f"collinear must be {' or '.join(COLLINEAR)}, got {short(found.collinear)}")
     if found.site_intercepts not in (None, True, False):
         raise ConfigurationError(f"site_intercepts must be true or false, got {found.site_intercepts!r}")
     return found

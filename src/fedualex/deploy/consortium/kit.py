@@ -141,6 +141,7 @@ PLAIN_KEYS = (
     "confidence",
     "rate",
     "site_intercepts",
+    "collinear",
 )
 """Of [fit], what all parties are told as it is."""
 TABLES = ("fit", "method", "server", "run", "sites")

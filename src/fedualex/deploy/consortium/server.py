@@ -50,7 +50,7 @@ class TableServer:
         self.absent = [name for name in wanted if name not in sites]
         problem = settings["problem"]
         own = problem["site_intercepts"] is not False  # the sites are whose rows they are
-        self.wanted = Wanted(problem["confidence"], own)
+        self.wanted = Wanted(problem["confidence"], own, problem["collinear"])
         self._asked = 0
         patience = run.get("patience", PATIENCE)
         self.exchange = Exchange(engine, sites, f"{agreement(settings)}{TABLES}", run["timeout"], roster, patience)
@@ -108,7 +108,8 @@ class TableServer:
     def find_unpenalized(self, known: Sequence[Known], configuration: Json) -> Answer:
         """The optimum without penalty, as in a fit. configuration: what the model keeps of its settings."""
         tol, rounds = configuration["run"]["tol"], self.settings["run"]["rounds"]
-        return find_unpenalized(self.recipe, known, self._ask_effects, configuration, tol, rounds)
+        until = tol, rounds, self.wanted.collinear
+        return find_unpenalized(self.recipe, known, self._ask_effects, configuration, *until)
 
     def keep_model(self, known: Sequence[Known], answer: Answer) -> Model:
         """The model of an answer, measured at the sites, and kept here and where a site wants it."""
