@@ -274,13 +274,13 @@ class Problem(AbstractProblem):
         """A bound if f is `Majorized`, else an estimate."""
         return error_of_value(self, z, found.operator, found.value)
 
-    def client_operator(self, client: Clients, z: Saddle) -> Saddle:
+    def client_operator(self, client: Tree, z: Saddle) -> Saddle:
         """(grad_x f_m, -grad_y f_m)."""
         if self.data is None:
             return self.operator(z)
         return saddle_gradient(lambda at: weighted_loss(self.f, at, client.examples, client.shares()), z)
 
-    def minibatch_operator(self, client: Clients, z: Saddle, size: int, key: Array) -> Saddle:
+    def minibatch_operator(self, client: Tree, z: Saddle, size: int, key: Array) -> Saddle:
         """The mean operator of `size` examples drawn uniformly, with replacement; padding is never drawn."""
         if self.data is None:
             raise TypeError("this problem has no data= to draw a Minibatch from; use GaussianNoise or no noise")

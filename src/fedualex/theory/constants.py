@@ -57,7 +57,7 @@ def size_at_zero(problem: AbstractProblem) -> Array:
 
 
 @quickly
-def largest_row(part: AbstractGeometry, rows: Reals) -> Array:
+def largest_row(part: AbstractGeometry, rows: Array | Reals) -> Array:
     """The largest dual norm of a row."""
     return jnp.max(jax.vmap(part.dual_norm)(rows))
 
