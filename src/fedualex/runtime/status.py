@@ -113,7 +113,8 @@ REFUSALS: Mapping[Code, str] = MappingProxyType(
         Code.DAY_SPENT: "wait until the oldest answers are 24 hours old, then `fedualex deploy resume`",
         Code.LEDGER_DAMAGED: "the site's operator runs `fedualex deploy audit SITE --acknowledge NOTE`, then `fedualex "
         "deploy resume`",
-        Code.KEYS_DIFFER: "`fedualex deploy renew`, and give every party its new folder",
+        Code.KEYS_DIFFER: "`fedualex deploy join` there, then `admit`, where sites make their own keys; else `fedualex "
+        "deploy renew`, and give every party its new folder",
         Code.OTHER_VERSION: "install the same version of fedualex at both, then `fedualex deploy run`",
         Code.DISAGREES: "give every party its folder of the same kit",
         Code.OTHER_ROWS: "the site puts back the table of before, then `fedualex deploy resume`; or move `server/run` "
