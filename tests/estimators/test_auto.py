@@ -13,10 +13,12 @@ from fedualex.estimators import (
     AgnosticClassifier,
     AgnosticRegressor,
     FederatedAUCClassifier,
+    FederatedCoxRegression,
     FederatedGroupLasso,
     FederatedLasso,
     FederatedLogisticRegression,
     FederatedMultiTask,
+    FederatedPoissonRegression,
     FederatedRobustRegression,
     NeymanPearsonClassifier,
 )
@@ -38,6 +40,9 @@ AUTO = [
     FederatedMultiTask(nuclear="auto"),
     AgnosticRegressor(l1="auto"),
 ]
+
+
+COUNTS_AND_TIMES = [FederatedPoissonRegression(l1="auto"), FederatedCoxRegression(l1="auto")]
 
 
 def target_of(model):
@@ -101,7 +106,7 @@ def test_refusals():
 @pytest.mark.slow
 @pytest.mark.timeout(3000)
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("model", AUTO, ids=lambda model: type(model).__name__)
+@pytest.mark.parametrize("model", [*AUTO, *COUNTS_AND_TIMES], ids=lambda model: type(model).__name__)
 def test_scikit_learns_checks(model):
     reason = "rows of weight 2 are in one fold, and rows that are there twice in two"
     apart = {f"check_sample_weight_equivalence_on_{kind}_data": reason for kind in ("dense", "sparse")}
