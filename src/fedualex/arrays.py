@@ -40,7 +40,7 @@ if TYPE_CHECKING:  # checkers know jax's functions, and numpy's are used in the 
     RealMatrix = Reals | csr_array
 else:
     xp = _Library()
-    Reals = Real[np.ndarray, "..."] | np.generic
+    Reals = Real[np.ndarray, "..."] | NDArray[np.longdouble] | np.generic
     Array = jax.Array | np.ndarray | np.generic
     RealMatrix = Any
 
