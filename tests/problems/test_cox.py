@@ -3,10 +3,12 @@
 import re
 from pathlib import Path
 
+import cvxpy as cp
 import jax
 import numpy as np
 import pytest
 from scipy.optimize import minimize
+from support.references import minimize as solver_minimum
 
 import fedualex as fx
 from fedualex.compiling import double
@@ -127,10 +129,10 @@ def outside(X, time, event, clients, l1, l2):
 
 
 @pytest.mark.slow
-def test_certificates_are_never_below_the_true_gap_on_a_hundred_problems():
-    rng = np.random.default_rng(4)
-    for seed in range(100):
-        X, time, event, clients = times(seed)
+@pytest.mark.parametrize("first", range(0, 100, 10))
+def test_certificates_are_never_below_the_true_gap_on_a_hundred_problems(first):
+    for seed in range(first, first + 10):
+        (X, time, event, clients), rng = times(seed), np.random.default_rng(seed)
         l1, l2 = (10 ** rng.uniform(-3, -1) for _ in range(2))
         problem = cox(X, time, event, clients, l1=l1, l2=l2)
         least, objective = outside(X, time, event, clients, l1, l2)
@@ -142,6 +144,39 @@ def test_certificates_are_never_below_the_true_gap_on_a_hundred_problems():
             true = objective(uv)[0] - least
             assert true <= certificate.gap + 1e-9
             assert problem.objective(point) == pytest.approx(objective(uv)[0], abs=1e-12)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(20))
+def test_certificates_of_the_worst_client_hold_beside_a_convex_solver(seed):
+    X, time, event, clients = times(seed, rows=30, columns=3)
+    rng = np.random.default_rng(seed)
+    l1, l2 = (10 ** rng.uniform(-2.5, -1) for _ in range(2))
+    problem, w = fair_cox(X, time, event, clients, l1=l1, l2=l2), cp.Variable(3)
+    own = [np.flatnonzero(clients == m) for m in range(3)]
+    null = np.array([plain(X[r], time[r], event[r], np.ones(len(r)), np.zeros(3))[0] / event[r].sum() for r in own])
+
+    def gained(r):
+        each = [cp.log_sum_exp((X[r][time[r] >= time[e]] - X[e]) @ w) for e in r if event[e]]
+        return sum(each) / len(each)
+
+    worst = cp.maximum(*(gained(r) - before for r, before in zip(own, null, strict=True))) + null.mean()
+    least = solver_minimum(worst + l1 * cp.norm1(w) + l2 / 2 * cp.sum_squares(w))
+    run = fx.solve(problem, tol=1e-7, rounds=100)
+    assert run.gap <= 1e-7
+    points = [
+        np.asarray(run.z.x["weights"]),
+        *(w.value + rng.normal(size=3) * 10 ** rng.uniform(-3, 0) for _ in range(3)),
+    ]
+    for at in points:
+        z, certificate = problem.certify(fx.Saddle({"weights": at}, run.z.y))
+        w.value = np.asarray(z.x["weights"])
+        value = float(worst.value) + l1 * np.abs(w.value).sum() + l2 / 2 * w.value @ w.value
+        assert value - least >= -1e-7
+        assert value - least <= certificate.gap + 1e-7
+    w.value = points[0]
+    value = float(worst.value) + l1 * np.abs(w.value).sum() + l2 / 2 * w.value @ w.value
+    assert value - least <= run.gap + 1e-8
 
 
 def test_the_domain_holds_the_solution():

@@ -8,7 +8,7 @@ from support.consortium import run_in_threads
 from support.patients import HOSPITALS, write
 
 from fedualex import models
-from fedualex.data import read_csv
+from fedualex.data import bundled, read_csv
 from fedualex.deploy.consortium.kit import write_table_deployment
 from fedualex.deploy.policy import POLICY
 from fedualex.runs.settings import ConfigurationError
@@ -122,3 +122,51 @@ def test_a_constant_and_a_fair_model_that_is_no_better_say_so_first(place):
     assert sorted([verdict.startswith(said), swapped.startswith(said)]) == [False, True]
     assert told.startswith("Served worst on held-out rows: ")
     assert judge_fairness(fair, fair, read_csv(place / "all.csv"), np.array(columns()["ward"]))[0].startswith(said)
+
+
+def tables_for_groups():
+    """Six tables with groups: features, whether something happened, and the group of each row."""
+    X, label = bundled("breast_cancer")
+    yield (
+        "areas",
+        np.delete(X, 3, axis=1)[:, :8],
+        label == 1,
+        np.digitize(X[:, 3], np.quantile(X[:, 3], [0.2, 0.5, 0.8])),
+    )
+    X, days = bundled("diabetes")
+    yield "age and sex", X, days > np.median(days), 2 * (X[:, 0] > np.median(X[:, 0])) + (X[:, 1] > 0)
+    X, kind = bundled("wine")
+    yield "alcohol", X[:, 1:7], kind == 1, np.digitize(X[:, 0], np.quantile(X[:, 0], [0.3, 0.6]))
+    for name, districts, most, apart in (("handfuls", 60, 30, 0.7), ("survey", 20, 80, 1.0), ("noise", 15, 40, 0.0)):
+        rng = np.random.default_rng(districts)
+        sizes = np.round(np.exp(rng.uniform(np.log(3), np.log(most), districts))).astype(int)
+        group = np.repeat(np.arange(districts), sizes)
+        X = rng.normal(size=(len(group), 4))
+        score = (X @ [0.8, -0.5, 0.3, 0.0] + apart * rng.normal(size=districts)[group]) * (name != "noise") - 0.5
+        yield name, X, rng.random(len(group)) < 1 / (1 + np.exp(-score)), group
+
+
+@pytest.mark.slow
+def test_on_six_tables_no_fair_model_is_a_constant_or_no_better_without_saying_so(tmp_path):
+    seen = []
+    for name, X, happened, group in tables_for_groups():
+        named = {f"f{j}": X[:, j].tolist() for j in range(X.shape[1])}
+        named |= {"group": [f"g{g}" for g in group], "y": np.where(happened, "yes", "no").tolist()}
+        write(tmp_path / f"{name}.csv", named)
+        for groups in ({"groups": "group"}, {"clients": "group"}, {"groups": "group", "kl": 0.0, "least_rows": 0}):
+            wanted = {"table": f"{name}.csv", "target": "y", "goal": "fair", "l1": 0.01, "l2": 0.0, **groups}
+            planned = plan_fit(wanted, tmp_path)
+            fair = fit_into(tmp_path / f"{name}{len(seen)}", planned)
+            table, constant = planned.parties.held_out, all(c.size == 0 for c in fair.coefficients)
+            own, usual = (
+                fair.training["ordinary"]["worst_group"].partition("by the ordinary model")[i] for i in (0, 2)
+            )
+            losses = [float(text.partition("loss ")[2].partition(" ")[0]) for text in (own, usual)]
+            verdict = fair.training["verdict"]
+            assert constant == verdict.startswith("This model is a constant: "), (name, groups)
+            if not constant:
+                worse = losses[0] > losses[1]
+                assert verdict.startswith("On held-out rows this model does not serve its worst group") >= worse, name
+            assert len(np.unique(fair.predict_proba(table)[:, 1])) > 1 or constant
+            seen.append((name, constant))
+    assert len(seen) == 18
