@@ -120,7 +120,8 @@ def measure_fits() -> dict[str, Times]:
     import fedualex as fx
     from fedualex.compiling import double
     from fedualex.estimators import FederatedLogisticRegression
-    from fedualex.runtime.outputs import exact_problem, survey_at
+    from fedualex.runtime.outputs import exact_problem
+    from fedualex.runtime.surveying import survey_at
 
     X, y = make_classification(60, 5, flip_y=0.2, random_state=0)
 

@@ -18,7 +18,7 @@ import table
 from answers import answers, defaults, fits
 from costs import imports, memory, recording, start, sweep
 from floor import floor, many
-from large import first_fit, large
+from large import first_fit, large, stream
 from processes import HERE
 from scaling import scaling
 from speed import speed
@@ -31,6 +31,7 @@ SECTIONS = {
         fits,
         first_fit,
         large,
+        stream,
         speed,
         floor,
         many,

@@ -21,7 +21,8 @@ from fedualex.deploy.clients import AnswerCheck, SiteClients
 from fedualex.regularizers.fenchel import UNIT
 from fedualex.runtime import fingerprint
 from fedualex.runtime.clients import SimulatedClients
-from fedualex.runtime.outputs import exact_problem, map_in_pairs, survey_at, surveys_at
+from fedualex.runtime.outputs import exact_problem, map_in_pairs
+from fedualex.runtime.surveying import survey_at, surveys_at
 
 Floor = fx.problems.Floor
 NAMES = [*CATALOGUE, "auc, small"]

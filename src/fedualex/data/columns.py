@@ -73,7 +73,7 @@ class Table(Mapping[str, NDArray[Any]]):
     @property
     def checksum(self) -> str:
         """SHA-256 of names and values."""
-        return checksum(*(item for name, column in self.columns.items() for item in (np.array(name), column)))
+        return _checksum(item for name, column in self.columns.items() for item in (np.array(name), column))
 
     def pick(self, names: str | Sequence[str]) -> Values:
         """The column of this name; of several names the matrix with such columns, in their order."""
@@ -92,6 +92,11 @@ class Table(Mapping[str, NDArray[Any]]):
 
 def checksum(*arrays: object) -> str:
     """SHA-256 of arrays: their kinds, shapes and values, in order."""
+    return _checksum(arrays)
+
+
+def _checksum(arrays: Iterable[object]) -> str:
+    """Of one after the other, so that not all need be in memory."""
     digest = hashlib.sha256()
     for item in arrays:
         array = plain_array("an array", item)
@@ -99,7 +104,8 @@ def checksum(*arrays: object) -> str:
         if array.dtype.kind in "SU":  # of the least width, so that equal text is equal
             array = np.array(array.tolist(), array.dtype.kind).reshape(array.shape)
         digest.update(f"{array.dtype.str}{array.shape}".encode())
-        digest.update(np.ascontiguousarray(array).tobytes())
+        if array.size:
+            digest.update(np.ascontiguousarray(array).view(np.uint8).data)
     return digest.hexdigest()
 
 
@@ -156,7 +162,10 @@ def holes(column: Values) -> NDArray[np.bool_]:
 
 def complete_rows(table: Mapping[str, Any]) -> NDArray[np.bool_]:
     """The rows in which no column is missing."""
-    return ~np.any([holes(plain_column(name, column)) for name, column in table.items()], axis=0)
+    whole: Any = True
+    for name in table:  # of a stored table one column at a time
+        whole = whole & ~holes(plain_column(name, table[name]))
+    return np.asarray(whole)
 
 
 class CellError(ValueError):

@@ -1,7 +1,7 @@
 """From a table with numbers, categories and holes to a matrix."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -13,7 +13,6 @@ from ..arrays import Reals, Values
 from ..summaries import Known, Summary, merged
 from ..validation import (
     encode_labels,
-    missing,
     one_of,
     row_weights,
     rows_of,
@@ -31,7 +30,8 @@ from .columns import (
     refuse_twins,
 )
 from .curves import FEWEST_IN_BIN, FEWEST_VALUES, Curve, curve_of, histogram
-from .moments import Standardizer, sums
+from .moments import Standardizer, added, sums
+from .stored import STRETCH, StoredTable
 
 CATEGORIES, COUNTS = "categories of ", "counts of "
 """Before the name of a column, the names of its categories in a summary, and of how often they occur."""
@@ -90,32 +90,42 @@ def summarize_columns(table: Table, weight: Any = None) -> Summary:
     how many dates, where that says something. No text leaves before it is known which columns are categories.
     """
     names, place = sorted(table), {name: i for i, name in enumerate(table)}
-    columns = [table[name] for name in names]
-    there = [not missing(column).all() for column in columns]
-    text = [is_text(column) for column in columns]
-    numbers = [np.full(table.rows, np.nan) if is_text(column) else column for column in columns]
-    own = sums(np.stack(numbers, axis=1), weight=weight)
-    kinds = {
-        "text": np.array([is_one * (1 + some) for is_one, some in zip(text, there, strict=True)]),
-        "number": np.array([int(some and not is_one) for is_one, some in zip(text, there, strict=True)]),
-    }
-    texts = [
-        column[column != ""] if is_one else np.array([], str) for column, is_one in zip(columns, text, strict=True)
-    ]
-    told = [values if len(values) >= ENOUGH else values[:0] for values in texts]
+    facts = [_facts_of(table[name], weight) for name in names]
+    own = added(sums(rows, weight=part) for rows, part in _blocks(table, tuple(names), weight))
     return Summary(
         sums={
             "count": own.count,
             "total": own.total,
-            "empty": _count_rows(np.stack([holes(column) for column in columns], axis=1), weight),
-            "texts": np.array([len(values) for values in told]),
-            "distinct": np.array([len(np.unique(values)) for values in told]),
-            "dates": np.array([sum(DATE.fullmatch(value) is not None for value in values) for values in told]),
+            **{key: np.array([one[key] for one in facts]) for key in ("empty", "texts", "distinct", "dates")},
         },
-        largest=kinds,
+        largest={key: np.array([one[key] for one in facts]) for key in ("text", "number")},
         labels={"columns": np.array(names)},
         each={"place": np.array([place[name] for name in names])},
     )
+
+
+def _facts_of(column: Values, weight: Any) -> dict[str, Any]:
+    """What is said of one column beside its moments."""
+    gone, text = holes(column), is_text(column)
+    some, values = not gone.all(), column[~gone] if text else np.array([], str)
+    told = values if len(values) >= ENOUGH else values[:0]
+    return {
+        "text": text * (1 + some),
+        "number": int(some and not text),
+        "empty": _count_rows(gone[:, None], weight)[0],
+        "texts": len(told),
+        "distinct": len(np.unique(told)),
+        "dates": sum(DATE.fullmatch(value) is not None for value in told),
+    }
+
+
+def _blocks(table: Table, names: tuple[str, ...], weight: Any = None) -> Iterator[tuple[Values, Any]]:
+    """These columns as matrices of successive rows, nan where one holds text, and the weights of these rows."""
+    for start in range(0, max(table.rows, 1), STRETCH):
+        part = slice(start, start + STRETCH)
+        some = table.take(part)
+        columns = [np.full(some.rows, np.nan) if is_text(some[name]) else some[name] for name in names]
+        yield np.stack(columns, axis=1), None if weight is None else weight[part]
 
 
 def _count_rows(flags: NDArray[np.bool_], weight: Any) -> Reals:
@@ -323,7 +333,9 @@ class Encoder:
 
         fewest: rows of a bin of its histograms at least.
         """
-        own = plain_table(table, coding.categories)
+        own = (
+            table.coded(coding.categories) if isinstance(table, StoredTable) else plain_table(table, coding.categories)
+        )
         if not known:
             return summarize_columns(own, weight)
         if len(known) == 2:
@@ -335,8 +347,9 @@ class Encoder:
         numbers, words = known_numbers(known), summarize_categories(own, known[0], coding)
         if not numbers:
             return Summary(sums={"squares": np.zeros(0)}, labels=words)
-        squares = Standardizer.summarize(_matrix(own, numbers), [known_moments(known[0], numbers)], weight)
-        return Summary(sums=squares.sums, labels=words)
+        moments = [known_moments(known[0], numbers)]
+        parts = [Standardizer.summarize(rows, moments, part) for rows, part in _blocks(own, numbers, weight)]
+        return Summary(sums={"squares": np.sum([part.sums["squares"] for part in parts], axis=0)}, labels=words)
 
     @classmethod
     def from_known(cls, known: Sequence[Known], coding: Coding = PLAIN) -> "Encoder":

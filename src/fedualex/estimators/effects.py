@@ -146,7 +146,7 @@ class Columns:
 
 def _full(rows: ScoreRows) -> Reals:
     """Rows less their center, none of them sparse."""
-    matrix = rows.rows.toarray() if issparse(rows.rows) else np.asarray(rows.rows)
+    matrix = rows.rows.toarray() if issparse(rows.rows) else np.asarray(rows.rows, float)
     return matrix if rows.center is None else matrix - np.asarray(rows.center)
 
 

@@ -6,14 +6,18 @@ given parameters and never sends it: the sums are those of the *profile* f(b) = 
 derivative are partial gradient and Schur complement (docs/inference.md).
 """
 
-from typing import NamedTuple
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..arrays import Reals
 from ..problems.families import Family
+from ..problems.stored import chosen_rows, slices
 
+STRETCH = 2**14
+"""Rows of all columns that are looked at together."""
 UNIT = float(np.finfo(np.float64).eps) / 2
 FAR = 500.0
 """A score at which a slope is that of infinity, and exp() still finite."""
@@ -64,11 +68,10 @@ def summarize_effects(
     Pearson's statistic, for families of counts.
     """
     used = np.asarray(design.weight) > 0
-    rows, target, weight = (np.asarray(part)[used] for part in design)
-    matrix = rows
-    if common_intercept and not own_intercept:
-        matrix = np.concatenate([np.ones((len(rows), 1)), rows], axis=1)
-    block = np.asarray(beta, float).reshape(matrix.shape[1], -1)
+    rows = design.rows if used.all() else chosen_rows(design.rows, used)
+    target, weight = (np.asarray(part)[used] for part in design[1:])
+    matrix = _Matrix(rows, ones=common_intercept and not own_intercept)
+    block = np.asarray(beta, float).reshape(matrix.columns, -1)
     losses = _losses_of(family, target, weight, block.shape[1])
     sums = _count_rows(family, target, block.shape[1])
     if own_intercept and not losses.has_finite_intercept():
@@ -88,6 +91,21 @@ def summarize_effects(
 def _power_above(size: float) -> Reals:
     """0 stays 0."""
     return np.asarray(2.0 ** np.ceil(np.log2(size)) if 0 < size < HUGE else size)
+
+
+class _Matrix:
+    """The columns of all parameters, some rows at a time: one of ones before those of the rows, where there is one."""
+
+    def __init__(self, rows: Any, ones: bool):
+        self.rows, self.ones, self.columns = rows, int(ones), rows.shape[1] + int(ones)
+
+    def parts(self) -> Iterator[tuple[slice, Reals]]:
+        for part in slices(len(self.rows), STRETCH) if len(self.rows) else [slice(0, 0)]:
+            own = np.asarray(self.rows[part], float)
+            yield part, np.concatenate([np.ones((len(own), self.ones)), own], axis=1) if self.ones else own
+
+    def __matmul__(self, block: Reals) -> Reals:
+        return np.concatenate([own @ block for _, own in self.parts()])
 
 
 def triangle(matrix: Reals) -> Reals:
@@ -273,41 +291,58 @@ def _nothing(rows: int, size: int, meat: bool) -> Sums:
     return zeros | {"uninformative": np.asarray(float(rows))}
 
 
-def _derivatives(losses: _Losses, matrix: Reals, block: Reals, own_intercept: bool, meat: bool) -> Sums:
-    score, center = matrix @ block, np.zeros(matrix.shape[1])
+def _derivatives(losses: _Losses, matrix: _Matrix, block: Reals, own_intercept: bool, meat: bool) -> Sums:
+    score, center = matrix @ block, np.zeros(matrix.columns)
     shift = _find_intercept(losses, score) if own_intercept else np.zeros(losses.free)
     score = score + shift
     weight, slope, second = losses.weight, losses.slope(score), losses.second(score)
     mass = np.einsum("i,ikk->i", weight, second)
     if own_intercept and mass.sum() > 0:
-        center = mass @ matrix / mass.sum()
-    size = np.abs(matrix) + np.abs(center)
-    rounding = _rounding(size, size @ np.abs(block) + np.abs(shift), slope, second, weight)
-    matrix = matrix - center
-    own = losses.concordance(own_intercept) * losses.family.concordance
-    constant = own * np.max(np.linalg.norm(matrix, axis=1), initial=0.0)
-    scores = (matrix[:, :, None] * slope[:, None, :]).reshape(len(matrix), block.size)
-    whole = _second_derivative(matrix, weight[:, None, None] * second)
+        center = sum(mass[part] @ own for part, own in matrix.parts()) / mass.sum()
+    farthest, rounding, whole = 0.0, np.zeros(block.size), np.zeros((block.size, block.size))
+    total, cross = np.zeros(block.size), np.zeros((block.size, losses.free))
+    terms = len(score) + matrix.columns + 16
+    for part, rows in matrix.parts():
+        size = np.abs(rows) + np.abs(center)
+        reach, own = size @ np.abs(block) + np.abs(shift), rows - center
+        rounding += _rounding(size, reach, slope[part], second[part], weight[part], terms)
+        farthest = max(farthest, float(np.max(np.linalg.norm(own, axis=1), initial=0.0)))
+        whole += _second_derivative(own, weight[part, None, None] * second[part])
+        total += weight[part] @ _scores_of(own, slope[part])
+        if own_intercept:
+            cross += np.einsum("i,ij,iab->jab", weight[part], own, second[part]).reshape(block.size, -1)
+    inner = np.zeros((losses.free, losses.free))  # without an intercept of its own nothing is taken off
     if own_intercept:
-        cross = np.einsum("i,ij,iab->jab", weight, matrix, second).reshape(block.size, -1)
         inner = np.linalg.pinv(np.einsum("i,iab->ab", weight, second), rcond=1e-13, hermitian=True)
-        whole = whole - cross @ inner @ cross.T
-        scores = scores - slope @ (cross @ inner).T
-    total = weight @ scores
+    total = total - (weight @ slope) @ (cross @ inner).T
     sums = {
         "value": np.asarray(weight @ losses.loss(score)),
         "slope": total,
-        "second": triangle(whole),
+        "second": triangle(whole - cross @ inner @ cross.T),
         "mass": np.asarray(mass.sum()),
         "rounding": rounding,
-        "constant": one_hot(constant),
+        "constant": one_hot(losses.concordance(own_intercept) * losses.family.concordance * farthest),
     }
     if meat:
-        weighted = weight[:, None] * scores
-        sums |= {"row_meat": triangle(weighted.T @ weighted), "party_meat": triangle(np.outer(total, total))}
+        every = _squares_of_scores(matrix, center, slope, weight, (cross @ inner).T)
+        sums |= {"row_meat": triangle(every), "party_meat": triangle(np.outer(total, total))}
         if losses.family.counts:
             sums |= {"pearson": np.asarray(weight @ (slope[:, 0] ** 2 / second[:, 0, 0]))}
     return sums
+
+
+def _squares_of_scores(matrix: _Matrix, center: Reals, slope: Reals, weight: Reals, taken_off: Reals) -> Reals:
+    """sum_i w_i^2 s_i s_i', s_i the slope of a row in all parameters, less what an own intercept takes."""
+    total: Reals = np.zeros((taken_off.shape[1], taken_off.shape[1]))
+    for part, rows in matrix.parts():
+        scores = weight[part, None] * (_scores_of(rows - center, slope[part]) - slope[part] @ taken_off)
+        total = total + scores.T @ scores
+    return total
+
+
+def _scores_of(matrix: Reals, slope: Reals) -> Reals:
+    """Of each row the slope in all parameters."""
+    return (matrix[:, :, None] * slope[:, None, :]).reshape(len(matrix), matrix.shape[1] * slope.shape[1])
 
 
 def _second_derivative(matrix: Reals, second: Reals) -> Reals:
@@ -320,12 +355,18 @@ def _second_derivative(matrix: Reals, second: Reals) -> Reals:
     return whole.reshape(columns * free, columns * free)
 
 
-def _rounding(matrix: Reals, reach: Reals, slope: Reals, second: Reals, weight: Reals) -> Reals:
+def _rounding(
+    matrix: Reals,
+    reach: Reals,
+    slope: Reals,
+    second: Reals,
+    weight: Reals,
+    terms: int,
+) -> Reals:
     """How far the slope may be off: each score by its sum, each slope by the score and by its own formula, the sum.
 
     To first order in the unit of rounding; `reach` is the sum of absolute terms of a score.
     """
-    terms = sum(matrix.shape) + 16
     each = np.abs(slope) + np.einsum("iab,ib->ia", np.abs(second), 1 + reach)
     return np.asarray(UNIT * terms * (np.abs(matrix).T @ (weight[:, None] * each))).ravel()
 

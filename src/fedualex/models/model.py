@@ -10,6 +10,7 @@ from ..accepted import Columns
 from ..arrays import Reals, Values
 from ..data import Encoder, Standardizer
 from ..data.columns import CellError, column_of_kind, plain_column
+from ..data.stored import StoredTable
 from ..display import rounded_up
 from ..inference.table import Effects
 from ..problems.readings import Reading
@@ -166,8 +167,9 @@ class Model:
         """
         if not hasattr(table, "__getitem__") or not hasattr(table, "keys"):
             raise TypeError(f"table must map the names of columns to columns, got {short(table)}")
+        parts = table.blocks() if isinstance(table, StoredTable) else [table]
         with np.errstate(over="ignore", invalid="ignore"):
-            scores = np.asarray(self.encoder.transform(table) @ self.weights + self.bias)
+            scores = np.concatenate([self.encoder.transform(part) @ self.weights + self.bias for part in parts])
         if self.exposure is not None:
             scores = scores + np.log(exposures(table, self.exposure))
         if not np.all(np.isfinite(scores)):

@@ -9,6 +9,7 @@ differentiated by jax.
 """
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any, NamedTuple, cast
 
 import jax
@@ -24,11 +25,9 @@ from ..tree import Saddle, Tree
 from ..validation import issparse
 from .base import AbstractProblem, of_example
 from .families import Family
-from .rows import Clients
 from .scores import ScoreRows, ScoreSum
+from .stored import STRETCH, map_in_threads, slices
 
-BLOCK = 4096
-"""Rows that are looked at together: their products stay in the cache."""
 LEAST = 1e-12
 """The share of its coefficient before a step that a row must have after it to follow the step."""
 
@@ -44,12 +43,11 @@ class Block(NamedTuple):
     center: Reals | None
 
     @classmethod
-    def of(cls, rows: ScoreRows, part: slice) -> "Block":
+    def of(cls, rows: ScoreRows) -> "Block":
         """Full rows are shifted here; sparse ones stay as they are, and products take the center off."""
-        own, beside = rows.rows[part], rows.beside[part]
-        if issparse(own) or rows.center is None:
-            return cls(own, beside, rows.center)
-        return cls(own - rows.center, beside, None)
+        if issparse(rows.rows) or rows.center is None:
+            return cls(*rows)
+        return cls(rows.rows - rows.center, rows.beside, None)
 
     def scores(self, x: Reals) -> Reals:
         """One for each row, or several. x: (columns, scores), those of `beside` first."""
@@ -115,6 +113,10 @@ class Surveyor:
         raise NotImplementedError
 
 
+Stretch = list[tuple[float, ScoreSum, slice]]
+"""Some blocks of rows, each with the weight of its client."""
+
+
 class ScoreSurveyor(Surveyor):
     """Of losses of scores, in closed form."""
 
@@ -128,21 +130,39 @@ class ScoreSurveyor(Surveyor):
     ) -> Surveyed:
         """Added up over clients and blocks of rows."""
         x, y = score_vectors(self.problem.like, z)
-        whole = AllSquares(x.shape, y.size) if columns is None else SomeSquares(x.shape[1], y.size, columns)
-        total = _Totals(x.shape, y.size, whole if curvature else None)
+        made: Any = AllSquares if columns is None else partial(SomeSquares, entries=columns)
         begun = None if start is None else score_vectors(self.problem.like, start)
+
+        def add_up(stretch: Stretch) -> _Totals:
+            total = _Totals(x.shape, y.size, made(x.shape, y.size) if curvature else None)
+            for weight, own, part in stretch:
+                few = own.of(part)
+                rows = Block.of(few.rows)
+                losses = RowLosses(rows, few.family, few.target, rows.scores(x), weight * few.coefficients(y))
+                total.add(losses, None if few.mixed is None else weight * few.mixed)
+                if begun is not None:
+                    total.add_cut(losses, rows.scores(begun[0]), weight * few.coefficients(begun[1]))
+            return total
+
+        first, *others = map_in_threads(add_up, list(self._stretches()))
+        for other in others:
+            first.merge(other)
         for weight, own in self.parts:
-            coefficients = weight * own.coefficients(y)
-            before = None if begun is None else weight * own.coefficients(begun[1])
-            for part in blocks_of_rows(len(coefficients)):
-                rows, target = Block.of(own.rows, part), own.target[part]
-                losses = RowLosses(rows, own.family, target, rows.scores(x), coefficients[part])
-                total.add(losses, None if own.mixed is None else weight * own.mixed[part])
-                if begun is not None and before is not None:
-                    total.add_cut(losses, rows.scores(begun[0]), before[part])
             if own.level is not None:
-                total.add_level(weight * own.level, y)
-        return total.surveyed(self.problem.like)
+                first.add_level(weight * own.level, y)
+        return first.surveyed(self.problem.like)
+
+    def _stretches(self) -> Iterator[Stretch]:
+        """All blocks of rows of all clients, those together that one thread adds up: they are always the same."""
+        stretch, rows = Stretch(), 0
+        for weight, own in self.parts:
+            for part in slices(len(own.target)):
+                if rows >= STRETCH:
+                    yield stretch
+                    stretch, rows = Stretch(), 0
+                stretch.append((weight, own, part))
+                rows += part.stop - part.start
+        yield stretch
 
 
 def score_vectors(like: Saddle, z: Saddle) -> tuple[Reals, Reals]:
@@ -206,6 +226,18 @@ class _Totals:
         self.offset -= float(at.counts @ per_row(at.family.conjugate(a, at.target)))
         self.has_cut = True
 
+    def merge(self, other: "_Totals") -> None:
+        """Add what another thread added up."""
+        self.value, self.offset = self.value + other.value, self.offset + other.offset
+        self.slope, self.y_slope, self.cut = (
+            self.slope + other.slope,
+            self.y_slope + other.y_slope,
+            self.cut + other.cut,
+        )
+        self.has_cut |= other.has_cut
+        if self.squares is not None and other.squares is not None:
+            self.squares.xx, self.squares.yx = self.squares.xx + other.squares.xx, self.squares.yx + other.squares.yx
+
     def add_level(self, level: Reals, y: Reals) -> None:
         """What f has beside the rows."""
         self.value += float(level @ y)
@@ -256,9 +288,10 @@ class AllSquares:
 
 
 class SomeSquares:
-    """The same among some entries of x alone. scores: how many a row has."""
+    """The same among some entries of x alone. shape: of x."""
 
-    def __init__(self, scores: int, others: int, entries: NDArray[np.intp]):
+    def __init__(self, shape: tuple[int, ...], others: int, entries: NDArray[np.intp]):
+        scores = shape[1]
         self.columns, self.of_score = entries // scores, [np.flatnonzero(entries % scores == k) for k in range(scores)]
         self.xx, self.yx = np.zeros((entries.size, entries.size)), np.zeros((others, entries.size))
 
@@ -338,7 +371,7 @@ def score_sums(problem: AbstractProblem) -> list[tuple[float, ScoreSum]] | None:
     """The weight of each client, and its f as a sum of losses of scores; None where f is no such sum."""
     if getattr(getattr(problem, "f", None), "score_sum", None) is None or problem.data is None or not problem.clients:
         return None
-    sums = [score_sum_of(problem, client) for client in _clients(problem.data)]
+    sums = [score_sum_of(problem, problem.data.client(m)) for m in range(problem.data.counts.size)]
     known = [own for own in sums if own is not None]
     weights = np.asarray(problem.client_weights(problem.clients), float).tolist()
     return list(zip(weights, known, strict=True)) if len(known) == len(sums) else None
@@ -396,19 +429,7 @@ def _kinks(program: Any, names_only: bool = False) -> Iterator[str]:
             yield from _kinks(inner, names_only or name == "custom_jvp_call") if hasattr(inner, "eqns") else ()
 
 
-def blocks_of_rows(count: int, size: int = BLOCK) -> Iterator[slice]:
-    """So many rows after the other."""
-    return (slice(start, start + size) for start in range(0, count, size))
-
-
-def _clients(data: Clients) -> Iterator[Tree]:
-    """The examples of each client without padding, as numpy arrays."""
-    examples = jax.tree.map(np.asarray, data.examples)  # entries of jax's arrays are programs
-    for m, count in enumerate(np.asarray(data.counts)):
-        yield jax.tree.map(lambda leaf, m=m, count=count: leaf[m][:count], examples)
-
-
-def _flat(leaf: Array) -> Reals:
+def _flat(leaf: Any) -> Reals:
     return np.ravel(np.asarray(leaf, np.float64))
 
 

@@ -20,9 +20,10 @@ from ..geometry import Product
 from ..tree import Saddle, Tree, is_floating
 from ..validation import any_real_array, short
 from .base import AbstractProblem, of_example
-from .curvature import ScoreSurveyor, score_sums
+from .curvature import ScoreSurveyor, score_sums, surveyor_of
 from .known import Floor, Smoothness, build_geometry, checked_floor, floor_of_views, with_floor, with_smoothness
 from .rows import ELSEWHERE, Clients, Data, objective_weights, problem_data
+from .stored import HeldClients
 
 
 def saddle_gradient(loss: Callable[[Saddle], Array], z: Saddle) -> Saddle:
@@ -175,7 +176,7 @@ class Problem(AbstractProblem):
     f: Callable[..., Any]
     geometry: Product
     like: Saddle
-    data: Clients | None
+    data: Clients | HeldClients | None
     weights: Reals
     uncertified: str = eqx.field(static=True)  # type: ignore[misc]
     by_construction: bool = eqx.field(static=True)  # type: ignore[misc]
@@ -241,7 +242,7 @@ class Problem(AbstractProblem):
         few = None if self.data is None else self.data.sampled(examples, rng)
         return self if few is None else with_smoothness(self, None)._with(few, self.weights, floor_of_views(self.floor))
 
-    def _with(self, data: Clients, weights: Reals, floor: Floor | None) -> "Problem":
+    def _with(self, data: Clients | HeldClients, weights: Reals, floor: Floor | None) -> "Problem":
         return with_floor(eqx.tree_at(lambda p: (p.data, p.weights), self, (data, weights)), floor)
 
     def loss(self, z: Saddle) -> Array:
@@ -259,6 +260,8 @@ class Problem(AbstractProblem):
 
     def survey(self, z: Saddle) -> Surveyed:
         """The operator and f, from one pass."""
+        if isinstance(self.data, HeldClients):
+            return surveyor_of(self).survey(z)
         value, gradient = self.loss_and_gradient(z)
         return Surveyed(operator_of(gradient), value)
 

@@ -21,7 +21,7 @@ from ..regularizers import L1, AbstractRegularizer, Box, GroupL2, L1Ball, L2Ball
 from ..summaries import Known
 from ..tree import Saddle, Scalar, Tree
 from ..validation import encode_labels, nonnegative, of_type, positive, real_array, short
-from .rows import Clients, Rows
+from .rows import Rows
 
 if TYPE_CHECKING:
     from .base import AbstractProblem
@@ -108,7 +108,7 @@ def beta_of(problem: "AbstractProblem") -> float | None:
     if not isinstance(f, Smooth) or not problem.clients:
         return None
     with double():
-        each = (_examples(problem.data, m) for m in range(problem.clients))
+        each = map(problem.data.client, range(problem.clients))
         return float(max(f.jacobian_bound(examples, problem) for examples in each))
 
 
@@ -152,11 +152,6 @@ def is_affine(problem: "AbstractProblem") -> bool:
 def norm_of_blocks(x: float, xy: float, y: float = 0.0) -> float:
     """The largest eigenvalue of [[x, xy], [xy, y]]: a bound on a Jacobian whose blocks have at most these norms."""
     return float((x + y) / 2 + np.hypot((x - y) / 2, xy))
-
-
-def _examples(data: Clients, m: int) -> Tree:
-    count = int(np.asarray(data.counts)[m])
-    return jax.tree.map(lambda leaf: np.asarray(leaf)[m][:count], data.examples)
 
 
 @quickly

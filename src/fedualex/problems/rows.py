@@ -23,6 +23,7 @@ from ..validation import (
     row_weights,
     short,
 )
+from .stored import HeldClients, RowSource, chosen_rows
 
 # Client data: unequal clients stacked into one pytree, and the weights of the objective.
 
@@ -55,6 +56,14 @@ class Clients(eqx.Module):
         """The examples of client m alone."""
         own: Clients = jax.tree.map(lambda leaf: leaf[m : m + 1], self)
         return own
+
+    def client(self, m: int) -> Tree:
+        """The examples of client m without padding, as numpy arrays: entries of those of jax are programs."""
+        return jax.tree.map(lambda leaf: np.asarray(leaf)[m][: int(self.counts[m])], self.examples)
+
+    def held(self) -> HeldClients:
+        """The same for numpy alone: no row is copied."""
+        return HeldClients.of_examples([self.client(m) for m in range(self.counts.size)])
 
     def weighted(self, weights: object) -> tuple[Tree, Array]:
         """The examples by client, and the weight of each in the objective."""
@@ -163,6 +172,11 @@ def is_sparse(node: object) -> bool:
     return isinstance(node, SparseRow)
 
 
+def holds_sparse(examples: Tree) -> bool:
+    """Whether there are `SparseRow`s among them."""
+    return any(map(is_sparse, jax.tree.leaves(examples, is_leaf=is_sparse)))
+
+
 def features(X: object) -> RealMatrix:
     """A nonempty real matrix with one row for each example; a sparse one of scipy stays sparse, stored by rows."""
     return real_csr("X", X) if issparse(X) else matrix(X)
@@ -253,7 +267,9 @@ class Rows(NamedTuple):
 
     def of(self, chosen: NDArray[np.bool_] | NDArray[np.intp]) -> "Rows":
         """Some of them."""
-        return Rows._make(None if part is None else part[chosen] for part in self)
+        weight = None if self.weight is None else self.weight[chosen]
+        group = None if self.group is None else self.group[chosen]
+        return Rows(chosen_rows(self.X, chosen), self.y[chosen], weight, group)
 
     @property
     def features(self) -> Reals | SparseRow:
@@ -362,12 +378,15 @@ FEW = 2**12
 """Rows of all clients together whose padding costs next to nothing."""
 
 
-def problem_data(data: Data | None, weights: object) -> "tuple[Clients | None, Reals]":
+def problem_data(data: Data | None, weights: object) -> "tuple[Clients | HeldClients | None, Reals]":
     """What `Problem` was given as data= and weights=, checked."""
     if isinstance(data, str) and data == "elsewhere":
         if not (isinstance(weights, str) and weights == "clients"):
             raise ValueError(f"weights={short(weights)} of clients elsewhere: they belong to the deployment")
         return ELSEWHERE, np.zeros(0)
+    if isinstance(data, list) and any(isinstance(part, RowSource) for part in jax.tree.leaves(data)):
+        held = HeldClients.of_examples(data)
+        return held, objective_weights(weights, held.counts)
     stacked = None if data is None else stack_clients(data)
     return stacked, objective_weights(weights, None if stacked is None else stacked.counts)
 

@@ -28,9 +28,10 @@ from ..regularizers.fenchel import TINY, UNIT
 from ..tree import Saddle, Tree
 from ..validation import issparse
 from .base import AbstractProblem
-from .curvature import Block, RowLosses, as_columns, blocks_of_rows, newton_slopes, per_row, score_sums
+from .curvature import Block, RowLosses, as_columns, newton_slopes, per_row, score_sums
 from .families import Family
 from .scores import ScoreRows, ScoreSum
+from .stored import slices
 
 SAME = 2.0**-20
 """How much of its terms a slope may differ by that another program computes."""
@@ -140,12 +141,11 @@ class ScoreErrors:
             return 0.0
         total, entry = 0.0, far.reshape(self._shape)
         for weight, own in self.parts:
-            counts = weight * _sizes_of_coefficients(own, most)
-            for part in blocks_of_rows(len(counts)):
-                sizes, target = _sizes_of(own.rows, part), own.target[part]
+            for few in map(own.of, slices(len(own.target))):
+                sizes, counts = _sizes_of(few.rows), weight * _sizes_of_coefficients(few, most)
                 reach = sizes.scores(entry)
-                steepest = as_columns(np.asarray(own.family.steepest(-reach, reach, target)))
-                total += float(np.vdot(sizes.add_up(counts[part, None] * steepest), entry))
+                steepest = as_columns(np.asarray(few.family.steepest(-reach, reach, few.target)))
+                total += float(np.vdot(sizes.add_up(counts[:, None] * steepest), entry))
         return UNIT * total
 
     def of_slopes(self, point: Reals) -> Reals:
@@ -266,20 +266,20 @@ class ScoreErrors:
         slope, sizes, off = np.zeros(x.shape, LONG), np.zeros(x.shape), np.zeros(x.shape)
         offset, terms, wrong = LONG(0), float(self._level @ np.abs(y)), 0.0
         for weight, own in self.parts:
-            counts, before = weight * own.coefficients(y), weight * own.coefficients(y0)
-            exact, bound = _long_coefficients(own, weight, y), weight * _sizes_of_coefficients(own, np.abs(y))
-            for part in blocks_of_rows(len(counts), max(1, AT_ONCE // len(x))):
-                block, all_sizes, target = Block.of(own.rows, part), _sizes_of(own.rows, part), own.target[part]
-                at = RowLosses(block, own.family, target, block.scores(x), counts[part])
-                a = np.asarray(newton_slopes(at, block.scores(x0), before[part])[0])
-                conjugate = per_row(np.asarray(own.family.conjugate(a, target)))
-                accuracy, inside = own.family.conjugate_accuracy(a, target), own.family.inside(a.astype(LONG), target)
-                slope += _long_block(own.rows, part).add_up(exact[part, None] * as_columns(inside))
-                sizes += all_sizes.add_up(bound[part, None] * np.abs(as_columns(a)))
-                off += all_sizes.add_up(bound[part, None] * as_columns(accuracy.slope))
-                offset -= LONG(exact[part] @ conjugate)
-                terms += float(bound[part] @ np.abs(conjugate))
-                wrong += float(bound[part] @ per_row(accuracy.value))
+            for few in map(own.of, slices(len(own.target), max(1, AT_ONCE // len(x)))):
+                counts, before = weight * few.coefficients(y), weight * few.coefficients(y0)
+                exact, bound = _long_coefficients(few, weight, y), weight * _sizes_of_coefficients(few, np.abs(y))
+                block, all_sizes, target = Block.of(few.rows), _sizes_of(few.rows), few.target
+                at = RowLosses(block, few.family, target, block.scores(x), counts)
+                a = np.asarray(newton_slopes(at, block.scores(x0), before)[0])
+                conjugate = per_row(np.asarray(few.family.conjugate(a, target)))
+                accuracy, inside = few.family.conjugate_accuracy(a, target), few.family.inside(a.astype(LONG), target)
+                slope += _long_block(few.rows).add_up(exact[:, None] * as_columns(inside))
+                sizes += all_sizes.add_up(bound[:, None] * np.abs(as_columns(a)))
+                off += all_sizes.add_up(bound[:, None] * as_columns(accuracy.slope))
+                offset -= LONG(exact @ conjugate)
+                terms += float(bound @ np.abs(conjugate))
+                wrong += float(bound @ per_row(accuracy.value))
             if own.level is not None:
                 offset += LONG(weight) * LONG(own.level.astype(LONG) @ y)
         unit = self._unit / UNIT * LONG_UNIT
@@ -289,20 +289,18 @@ class ScoreErrors:
     def _evaluated(self, x: Reals, y: Reals) -> Iterator["_Rows"]:
         """The rows of all clients, block by block, with the sizes and the errors of what they add."""
         for weight, own in self.parts:
-            counts = weight * _sizes_of_coefficients(own, np.abs(y))
-            for part in blocks_of_rows(len(counts)):
-                mixed = None if own.mixed is None else weight * abs(own.mixed[part])
-                yield _Rows.of(own, part, x, counts[part], mixed)
+            for few in map(own.of, slices(len(own.target))):
+                mixed = None if few.mixed is None else weight * abs(few.mixed)
+                yield _Rows.of(few, x, weight * _sizes_of_coefficients(few, np.abs(y)), mixed)
 
     def _stepped(self, x: Reals, y: Reals, x0: Reals, y0: Reals) -> Iterator[tuple["_Rows", Reals, Reals]]:
         """The same with the slopes of a dual cut, and the sizes that they may have elsewhere."""
         for weight, own in self.parts:
-            counts, before = weight * own.coefficients(y), weight * own.coefficients(y0)
-            sizes = weight * _sizes_of_coefficients(own, np.abs(y))
-            for part in blocks_of_rows(len(counts)):
-                rows = _Rows.of(own, part, x, sizes[part], None)
-                at = RowLosses(rows.block, own.family, rows.target, rows.scores, counts[part])
-                a, terms = newton_slopes(at, rows.block.scores(x0), before[part])
+            for few in map(own.of, slices(len(own.target))):
+                counts, before = weight * few.coefficients(y), weight * few.coefficients(y0)
+                rows = _Rows.of(few, x, weight * _sizes_of_coefficients(few, np.abs(y)), None)
+                at = RowLosses(rows.block, few.family, rows.target, rows.scores, counts)
+                a, terms = newton_slopes(at, rows.block.scores(x0), before)
                 yield rows, a, np.abs(a) + SAME * terms
 
     # A mean of several points is rounded, so that f is wanted beside it.
@@ -328,12 +326,13 @@ class ScoreErrors:
         if np.any(points[:, points.shape[1] - self._level.size :] < 0) or np.any(self._floor_y < 0):
             return False
         for _, own in self.parts:
-            zeros = np.zeros((len(own.target), self._shape[1]))[:, 0 if self._shape[1] == 1 else slice(None)]
             mixed = own.mixed.data if issparse(own.mixed) else own.mixed
             if np.any(own.fixed < 0) or (mixed is not None and np.any(mixed < 0)):
                 return False
-            if not np.all(per_row(own.family.conjugate(zeros, own.target)) <= 0):
-                return False
+            for target in map(own.target.__getitem__, slices(len(own.target))):
+                zeros = np.zeros((len(target), self._shape[1]))[:, 0 if self._shape[1] == 1 else slice(None)]
+                if not np.all(per_row(own.family.conjugate(zeros, target)) <= 0):
+                    return False
         return True
 
     @property
@@ -366,12 +365,12 @@ class ScoreErrors:
         off = self._unit * (np.maximum(entries, np.abs(floor)) if floor.size else entries)
         total = float(self._level @ off)
         for weight, own in self.parts:
-            for part in blocks_of_rows(len(own.target)) if own.mixed is not None else ():
-                reach, target = _sizes_of(own.rows, part).scores(farthest.reshape(self._shape)), own.target[part]
-                steepest = as_columns(np.asarray(own.family.steepest(-reach, reach, target)))
-                start = per_row(own.family.loss(np.zeros_like(reach), target))
+            for few in map(own.of, slices(len(own.target))) if own.mixed is not None else ():
+                reach, target = _sizes_of(few.rows).scores(farthest.reshape(self._shape)), few.target
+                steepest = as_columns(np.asarray(few.family.steepest(-reach, reach, target)))
+                start = per_row(few.family.loss(np.zeros_like(reach), target))
                 largest = start + per_row(steepest * per_row(as_columns(reach))[:, None])
-                total += weight * float((abs(own.mixed[part]) @ off) @ largest)
+                total += weight * float((abs(few.mixed) @ off) @ largest)
         return total
 
     def _farthest(self, like: Saddle, parts: Tree, points: Reals) -> Reals:
@@ -417,9 +416,9 @@ class _Rows(NamedTuple):
     slope_error: Reals
 
     @classmethod
-    def of(cls, own: ScoreSum, part: slice, x: Reals, counts: Reals, mixed: Any) -> "_Rows":
-        family, target = own.family, own.target[part]
-        block, sizes = Block.of(own.rows, part), _sizes_of(own.rows, part)
+    def of(cls, own: ScoreSum, x: Reals, counts: Reals, mixed: Any) -> "_Rows":
+        family, target = own.family, own.target
+        block, sizes = Block.of(own.rows), _sizes_of(own.rows)
         scores, reach = block.scores(x), sizes.scores(np.abs(x))
         off = (_terms(block) + 16) * UNIT * reach
         losses, slopes = per_row(family.loss(scores, target)), family.slope(scores, target)
@@ -439,10 +438,10 @@ class _Rows(NamedTuple):
         return self.sizes.add_up(self.counts[:, None] * sizes)
 
 
-def _sizes_of(rows: ScoreRows, part: slice) -> Block:
+def _sizes_of(rows: ScoreRows) -> Block:
     """|row| + |center| and |beside|: at least the sizes of all that scores and sums over rows are made of."""
-    own, center = abs(rows.rows[part]), None if rows.center is None else np.abs(np.asarray(rows.center, float))
-    beside = np.abs(rows.beside[part])
+    own, center = abs(rows.rows), None if rows.center is None else np.abs(np.asarray(rows.center, float))
+    beside = np.abs(rows.beside)
     if center is None or issparse(own):
         return Block(own, beside, None if center is None else -center)
     return Block(own + center, beside, None)
@@ -467,10 +466,10 @@ def _long_coefficients(own: ScoreSum, weight: float, y: Reals) -> Reals:
     return LONG(weight) * (fixed if own.mixed is None else fixed + np.asarray(own.mixed.astype(LONG) @ y.astype(LONG)))
 
 
-def _long_block(rows: ScoreRows, part: slice) -> Block:
-    """Some rows in LONG, not shifted."""
+def _long_block(rows: ScoreRows) -> Block:
+    """Rows in LONG, not shifted."""
     center = None if rows.center is None else np.asarray(rows.center).astype(LONG)
-    return Block(rows.rows[part].astype(LONG), rows.beside[part].astype(LONG), center)
+    return Block(rows.rows.astype(LONG), rows.beside.astype(LONG), center)
 
 
 def tells_errors(problem: AbstractProblem) -> bool:

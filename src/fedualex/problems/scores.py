@@ -16,6 +16,7 @@ from .base import AbstractProblem
 from .families import Family
 from .known import Smooth
 from .rows import SparseRow
+from .stored import RowSource, slices
 
 if TYPE_CHECKING:
     from scipy.sparse.linalg import LinearOperator
@@ -50,9 +51,10 @@ class ScoreRows(NamedTuple):
     beside: Reals
     center: Reals | None = None
 
-    def of(self, chosen: NDArray[np.bool_]) -> "ScoreRows":
-        """Some of them."""
-        return ScoreRows(self.rows[chosen], self.beside[chosen], self.center)
+    def of(self, chosen: NDArray[np.bool_] | slice) -> "ScoreRows":
+        """Some of them, in memory and in float64."""
+        rows = self.rows[chosen]
+        return ScoreRows(rows if issparse(rows) else np.asarray(rows, float), self.beside[chosen], self.center)
 
     def largest_square(self, weight: Reals) -> float:
         """The largest eigenvalue of sum_i weight_i r_i r_i^T."""
@@ -85,12 +87,14 @@ def score_rows(row: Reals | SparseRow, features: int, beside: Reals, center: Rea
         number = np.repeat(np.arange(len(index)), index.shape[1])
         rows = csr_array((value.ravel(), (number, index.ravel())), shape=(len(index), features))
         return ScoreRows(rows, np.asarray(beside, float), center)
-    return ScoreRows(row if issparse(row) else np.asarray(row, float), np.asarray(beside, float), center)
+    # In the precision that they have: the blocks that are computed with are in float64.
+    kept = issparse(row) or isinstance(row, RowSource)
+    return ScoreRows(row if kept else np.asarray(row), np.asarray(beside, float), center)
 
 
 def linear_rows(row: Reals | SparseRow, x: Tree, count: int, center: Reals | None = None) -> ScoreRows:
     """The rows by which x = {"weights": w, "bias": b} becomes scores, (row, 1), or (row) where there is no bias."""
-    return score_rows(row, len(x["weights"]), np.ones((count, int("bias" in x))), center)
+    return score_rows(row, len(x["weights"]), np.broadcast_to(1.0, (count, int("bias" in x))), center)
 
 
 class ScoreSum(NamedTuple):
@@ -105,6 +109,12 @@ class ScoreSum(NamedTuple):
     """(rows, entries of y), full or sparse; None without y."""
     level: Reals | None = None
     """What y is multiplied by beside the rows, (entries of y,)."""
+
+    def of(self, part: slice) -> "ScoreSum":
+        """Some of the rows, in memory."""
+        mixed = None if self.mixed is None else self.mixed[part]
+        rows, target, fixed = self.rows.of(part), self.target[part], self.fixed[part]
+        return self._replace(rows=rows, target=target, fixed=fixed, mixed=mixed)
 
     def coefficients(self, y: Reals) -> Reals:
         """c_i(y)."""
@@ -179,7 +189,10 @@ def _center_rows(all_rows: ScoreRows, root: Reals, center: Reals) -> "LinearOper
 
 def _row_norms(rows: RealMatrix, kind: float) -> Reals:
     if not issparse(rows):
-        return np.asarray(np.linalg.norm(rows, kind, axis=1))
+        each = [
+            np.linalg.norm(np.asarray(part, float), kind, axis=1) for part in map(rows.__getitem__, slices(len(rows)))
+        ]
+        return np.concatenate([np.zeros(0), *each])
     largest = abs(rows).max(axis=1)
     dense = np.asarray(largest.todense() if issparse(largest) else largest).ravel()
     return dense if kind == np.inf else np.sqrt(np.asarray(rows.multiply(rows).sum(axis=1)).ravel())
@@ -224,5 +237,5 @@ class OfScore(Majorized, Smooth):
         """The weight of each row times its loss."""
         target = np.asarray(examples["target"])
         rows = linear_rows(examples["row"], like.x, len(target), self.center)
-        weight = np.broadcast_to(np.asarray(row_weight(examples), float), len(target))
-        return ScoreSum(rows, self.family, target, weight / len(target))
+        weight = np.asarray(row_weight(examples), float) / len(target)
+        return ScoreSum(rows, self.family, target, np.broadcast_to(weight, len(target)))

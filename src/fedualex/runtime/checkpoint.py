@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import __version__
+from ..problems.stored import Held
 from ..storage import Json, read_arrays, write_atomically
 from ..tree import Tree
 
@@ -46,6 +47,8 @@ def _content(leaf: object, above: tuple[object, ...] = ()) -> bytes:
     if eqx.is_array_like(leaf):
         array = np.ascontiguousarray(leaf)
         return f"{array.dtype}{array.shape}".encode() + array.tobytes()
+    if isinstance(leaf, Held):
+        return leaf.fingerprint
     if isinstance(leaf, str):
         return leaf.encode()
 

@@ -21,11 +21,12 @@ from ..problems import AbstractProblem
 from ..problems.curvature import Surveyor, surveyor_of
 from ..storage import Json
 from ..tree import Saddle, Tree
-from .outputs import AVERAGES, no_sums, survey_at
+from .outputs import AVERAGES, no_sums
 from .rounds import advance
 from .sharding import local
 from .state import Setup, State
 from .status import Code, Failure, Missing
+from .surveying import survey_at
 
 # When rounds in float32 continue in float64: once their rounding is no longer far below their noise.
 

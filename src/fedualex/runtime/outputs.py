@@ -31,6 +31,7 @@ from ..storage import Json
 from ..tree import Saddle, Scalar, Tree, Vector
 from .state import Contribution, Setup, State, Sums
 from .status import Missing, Status, status_of
+from .surveying import surveys_at
 
 if TYPE_CHECKING:
     from .clients import Conversation
@@ -265,24 +266,6 @@ def map_in_pairs(program: Callable[[Tree], Tree], items: list[Tree]) -> list[Tre
         filled = some + some[-1:] * (PAIR - len(some))
         results += unstack(program(jax.tree.map(lambda *leaves: np.stack(leaves), *filled)))[: len(some)]
     return results
-
-
-@compiled
-def operator_at(problem: AbstractProblem, z: Tree) -> Tree:
-    """The exact operator at z."""
-    return problem.operator(z)
-
-
-@compiled
-def surveys_at(problem: AbstractProblem, points: Tree) -> Surveyed:
-    """The exact operator and f at each point along the first axis."""
-    return jax.lax.map(problem.survey, points)
-
-
-@compiled
-def survey_at(problem: AbstractProblem, z: Tree) -> Surveyed:
-    """The exact operator and f at z."""
-    return problem.survey(z)
 
 
 def structure_of(problem: AbstractProblem, z: Saddle) -> tuple[float | None, tuple[int, ...] | None]:

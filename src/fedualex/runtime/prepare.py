@@ -19,7 +19,11 @@ from ..algorithms.newton import describe_asked, why_no_curvature
 from ..arrays import Reals
 from ..compiling import compiled
 from ..geometry import Product
-from ..problems import AbstractOracle, AbstractProblem, Exact
+from ..problems import AbstractOracle, AbstractProblem, Exact, Problem
+from ..problems.constrained import is_doubtful
+from ..problems.rows import holds_sparse
+from ..problems.score_rounding import score_errors
+from ..problems.stored import HeldClients
 from ..random import key_of
 from ..regularizers import is_spectral
 from ..theory.constants import smoothness
@@ -290,7 +294,7 @@ def prepare(problem: AbstractProblem, method: Method, options: SimulatorOptions)
     """The run that these options describe, or one sentence about what does not fit. Call within `double()`."""
     rounds, clients = check_simulation(problem, method, options)
     mesh = check_mesh(options.mesh, problem)
-    problem = _hold_once(problem if options.weights is None else problem.reweighted(options.weights), mesh)
+    problem = _hold_once(problem if options.weights is None else problem.reweighted(options.weights), method, mesh)
     check_cohort(options.cohort, problem.client_weights(clients))
     z0 = problem.validate_point(problem.like if options.z0 is None else options.z0, "z0")
     alone = options.steps is not None
@@ -305,12 +309,25 @@ def prepare(problem: AbstractProblem, method: Method, options: SimulatorOptions)
     return Prepared(problem, options, setup, start_of(setup, problem, z0, options), rounds, chosen, precision, wider)
 
 
-def _hold_once(problem: AbstractProblem, mesh: Mesh | None) -> AbstractProblem:
-    """The problem with its data on the device once, in float64: certificates and rounds share it."""
+def _hold_once(problem: AbstractProblem, method: Method, mesh: Mesh | None) -> AbstractProblem:
+    """The problem with its data once: as it is where numpy alone reads it, else on the device in float64."""
     if problem.data is None or mesh is not None:  # a mesh places the data of each device
         return problem
+    if isinstance(problem.data, HeldClients):
+        return problem
+    if method.asks_curvature and _is_read_by_numpy(problem):
+        return eqx.tree_at(lambda p: p.data, problem, problem.data.held())
     held: AbstractProblem = eqx.tree_at(lambda p: p.data, problem, tree.cast(problem.data, jnp.float64))
     return held
+
+
+def _is_read_by_numpy(problem: AbstractProblem) -> bool:
+    """Whether surveys and the rounding of bounds have closed forms, so that no program of jax ever reads a row.
+
+    Of a problem with limits that may not be met, one does.
+    """
+    plain = isinstance(problem, Problem) and not hasattr(problem.f, "surveyor") and not is_doubtful(problem)
+    return plain and not holds_sparse(problem.data) and score_errors(problem) is not None
 
 
 def start_of(setup: Setup, problem: AbstractProblem, z0: Saddle, options: RunOptions, **averages: Any) -> State:

@@ -26,10 +26,11 @@ from . import checkpoint as checkpoints
 from .clients import Conversation, SimulatedClients
 from .driver import Driver, Judgement, Keeping, Record, Records, RunHooks
 from .options import SimulatorOptions, SolveOptions, StoppingOptions, fields_of, meanings, takes_or_chooses
-from .outputs import exact_problem, map_in_pairs, points_in_domain, surveys_at
+from .outputs import exact_problem, map_in_pairs, points_in_domain
 from .prepare import Prepared, check_length, choose_method, polish_grid, prepare
 from .run import Run
 from .sharding import agree_on_seconds, check_shared, is_writer, spread
+from .surveying import surveys_at
 
 # A progress bar on a terminal, nothing anywhere else.
 

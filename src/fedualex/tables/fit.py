@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from ..arrays import Values
 from ..data import Encoder, Table, iid
 from ..data.columns import refuse_twins
-from ..data.files import read_table
 from ..data.moments import LEAST_SPREAD
 from ..data.partitions import held_out_by
+from ..data.stored import StoredTable, open_table
 from ..models import Model, save
 from ..models.store import MODEL
 from ..problems import Problem
@@ -49,6 +49,7 @@ from .goals import (
     read_least_rows,
 )
 from .kept_model import RUN, Answer, Calibrate, Findings, make_model, read_answer
+from .large import check_large, sort_by_party
 from .limits import describe_limits
 from .measures import measured
 from .ordinary import Ordinary, fit_ordinary, judge_fairness, judge_limits, penalties_of, with_ordinary
@@ -68,6 +69,8 @@ MANY = 30
 """Categories of a column from which on a person should know of them, and rows from which on ids can be told."""
 FEW_CODES = 10
 """Different whole numbers in a column at most, for them to be codes."""
+SOME = 1000
+"""Rows that show that a column has more."""
 
 
 # The parties: the rows of one table by whose they are.
@@ -87,6 +90,8 @@ class Source:
 
     def split(self, table: Table, recipe: TableRecipe) -> "Parties":
         """The rows of each party, in the sorted order of their names. Each holds out what it would choose alone."""
+        if isinstance(table, StoredTable):
+            return self._sort(table, recipe)
         whose = table[self.clients] if isinstance(self.clients, str) else iid(table.rows, self.clients)
         named, number = encode_labels(f"the column of clients {self.clients!r}", whose)
         refuse_twins(f"the column of clients {self.clients!r}", named.tolist())
@@ -113,6 +118,16 @@ class Source:
             whose[test],
         )
 
+    def _sort(self, table: StoredTable, recipe: TableRecipe) -> "Parties":
+        """The same of a table that is larger than the memory."""
+        check_large(recipe, table)
+        kept = table.without(*(name for name in self.ignore if name not in recipe.beside))
+        named, trained, held_out, owners = sort_by_party(kept, recipe, self.clients, self.holdout)
+        refuse_twins(f"the column of clients {self.clients!r}", named.tolist())
+        names = tuple(map(str, named))
+        members = (Party(recipe, m, *part) for m, part in enumerate(zip(trained, names, strict=True)))
+        return Parties(names, tuple(members), held_out, owners)
+
 
 @dataclass(frozen=True, eq=False)
 class Parties:
@@ -131,7 +146,7 @@ class Parties:
 def stored_parties(settings: Json, folder: Path) -> tuple["Parties", str]:
     """The parties of a fit once more, from the settings that it keeps, and the checksum of their table now."""
     recipe, source = read_recipe(settings), Source(*(settings[key] for key in (*TABLE_KEYS, "holdout")))
-    table = read_table(source.table, folder)
+    table = open_table(source.table, folder)
     return source.split(table, recipe), table.checksum
 
 
@@ -240,7 +255,7 @@ def plan_fit(settings: Json, folder: Path) -> PlannedFit:
     if not isinstance(name := settings.get("table"), str):
         raise ConfigurationError("[fit] needs table, the name of a file")
     wanted = read_fit(settings, TABLE_KEYS)
-    table, target = read_table(name, folder), wanted.target
+    table, target = open_table(name, folder), wanted.target
     clients, ignore = _clients(settings.get("clients")), settings.get("ignore") or []
     beside = {"clients": clients, **{key: getattr(wanted, key) for key in ("groups", "weights", "exposure", "id")}}
     _check_columns(table, target, beside, ignore)
@@ -343,16 +358,20 @@ def _client_notes(recipe: TableRecipe, parties: Parties) -> list[str]:
 
 def _is_constant(column: Values) -> bool:
     """Whether all values that are there are the same."""
-    return len(np.unique(column[~missing(column)])) <= 1
+    there = column[~missing(column)]
+    return bool(np.all(there == there[:1]))
 
 
 def _may_number_rows(column: NDArray[Any]) -> bool:
     """Whether a column holds another whole number in every row, as an id does."""
-    return len(np.unique(column)) == len(column) >= MANY and bool(np.all(column == np.floor(column)))
+    whole = len(column) >= MANY and bool(np.all(column == np.floor(column)))
+    return whole and len(np.unique(column)) == len(column)
 
 
 def _few_whole_numbers(column: NDArray[Any]) -> str:
     """The values of a column of 3 to FEW_CODES whole numbers, which may be codes of categories; else empty."""
+    if np.unique(column[:SOME]).size > FEW_CODES + 1:  # nan is one of them
+        return ""
     found = np.unique(column[~missing(column)])
     if not 2 < len(found) <= FEW_CODES or np.any(found != np.round(found)):
         return ""

@@ -44,7 +44,15 @@ ALL = "all clients"
 
 def sum_measures(model: Model, table: Table | None) -> Sums:
     """What a party's rows add to the measures of all; zeros of a party that has none for this."""
-    truth, scores = _truth_and_scores(model, table)
+    return _sum_measures(model, *_truth_and_scores(model, table))
+
+
+def sum_calibration(model: Model, table: Table | None, beta: NDArray[Any], meat: bool) -> Sums:
+    """What a party's rows add to the calibration of all, at (intercept, slope)."""
+    return _sum_calibration(model, *_truth_and_scores(model, table), beta, meat)
+
+
+def _sum_measures(model: Model, truth: NDArray[Any], scores: NDArray[Any]) -> Sums:
     if model.answers.reading.labelled:
         return _sum_classes(model, truth, scores)
     if model.answers.reading.timed:
@@ -56,9 +64,7 @@ def sum_measures(model: Model, table: Table | None) -> Sums:
     return found | {"rows": np.asarray(float(len(truth)))}
 
 
-def sum_calibration(model: Model, table: Table | None, beta: Reals, meat: bool) -> Sums:
-    """What a party's rows add to the calibration of all, at (intercept, slope)."""
-    truth, scores = _truth_and_scores(model, table)
+def _sum_calibration(model: Model, truth: Any, scores: Reals, beta: Reals, meat: bool) -> Sums:
     if predicts_counts(model):
         return coarse(summarize_calibration(Poisson(), scores, np.asarray(truth, float), beta, meat))
     known = np.isin(truth, model.classes)
@@ -249,22 +255,27 @@ def measured(
     model: Model, table: Table, clients: Values, by_class: bool = False, confidence: float = CONFIDENCE
 ) -> Measures:
     """Of rows in this process. clients: whose each row is."""
-    parts = {str(name): table.take(clients == name) for name in np.unique(clients)}
-    sums = {name: sum_measures(model, part) for name, part in parts.items()}
-    calibration = calibrations(model, list(parts.values()), confidence)
+    owned = {str(name): table.take(clients == name) for name in np.unique(clients)}
+    parts = {name: _truth_and_scores(model, part) for name, part in owned.items()}
+    sums = {name: _sum_measures(model, *part) for name, part in parts.items()}
+    calibration = _calibrations(model, list(parts.values()), confidence)
     if calibration:
         calibration |= {"clients": {name: _calibrate(model, [part], confidence) for name, part in parts.items()}}
     return Measures(model, add_up(list(sums.values())), sums, calibration, by_class, confidence)
 
 
-def calibrations(model: Model, parts: Sequence[Table], confidence: float) -> Json:
+Scored = tuple[NDArray[Any], NDArray[Any]]
+"""The truth of some rows, and their scores."""
+
+
+def _calibrations(model: Model, parts: Sequence[Scored], confidence: float) -> dict[str, Any]:
     """Of all parts together; nothing of a model without probabilities."""
     return {"overall": _calibrate(model, parts, confidence), "clients": {}} if has_calibration(model) else {}
 
 
-def _calibrate(model: Model, parts: Sequence[Table], confidence: float) -> Json:
+def _calibrate(model: Model, parts: Sequence[Scored], confidence: float) -> dict[str, Any]:
     return calibration_by(
-        model, lambda beta, meat: add_up([sum_calibration(model, part, beta, meat) for part in parts]), confidence
+        model, lambda beta, meat: add_up([_sum_calibration(model, *part, beta, meat) for part in parts]), confidence
     )
 
 

@@ -16,6 +16,7 @@ from ..problems.cox import stratum
 from ..problems.curvature import ScoreSurveyor, surveyor_of
 from ..problems.rows import Rows
 from ..problems.scores import ScoreSum
+from ..problems.stored import RowSource
 from ..summaries import Known, Summary
 from .choosing import checked_folds
 from .folds import FoldedRows, fold_of, least_of_some
@@ -42,7 +43,7 @@ class Party:
     ):
         self.fewest = fewest
         self.recipe, self.client, self.trained, self.name = recipe, client, trained, name
-        self.places = np.arange(trained.rows) if places is None else places
+        self._places = places
         self._rows: Rows | None = None
         self._sum: ScoreSum | None = None
 
@@ -97,7 +98,9 @@ class Party:
 
     @property
     def _keys(self) -> Any:
-        return self.places if self.recipe.id is None else self.trained[self.recipe.id]
+        if self.recipe.id is not None:
+            return self.trained[self.recipe.id]
+        return np.arange(self.trained.rows) if self._places is None else self._places
 
     def effects(self, known: Sequence[Known], asked: Known) -> Summary:
         """Sums over its rows for the table of effects: at parameters `beta`, rows weighed as `y` weighs them.
@@ -112,7 +115,8 @@ class Party:
             scale = rows * weight / max(float(every.shares.sum()), np.finfo(float).tiny)
             return Summary(sums=summarize_hazards(stratum(every)[0], asked["beta"], scale, bool(asked["meat"])))
         own = self._losses(known)
-        design = Design(np.asarray(own.rows.rows), own.target, rows * weight * own.coefficients(asked["y"]))
+        matrix: Any = own.rows.rows if isinstance(own.rows.rows, RowSource) else np.asarray(own.rows.rows, float)
+        design = Design(matrix, own.target, rows * weight * own.coefficients(asked["y"]))
         return Summary(
             sums=summarize_effects(
                 own.family, design, asked["beta"], bool(asked["own_intercept"]), meat=bool(asked["meat"])

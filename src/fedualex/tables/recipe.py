@@ -14,12 +14,14 @@ from ..data.curves import FEWEST_IN_BIN
 from ..data.differences import find_differences
 from ..data.encoder import CATEGORIES, DROP, MEAN, PLAIN, known_holes
 from ..data.moments import LEAST_SPREAD
+from ..data.stored import STRETCH, StoredTable, room_for
 from ..models import Answers, Model
 from ..models.model import exposures, standardized
 from ..problems import AbstractRecipe, Problem
 from ..problems.families import Family
 from ..problems.readings import Reading
 from ..problems.rows import Data, Rows, class_column, label_column
+from ..problems.stored import FileRows, slices
 from ..runs.settings import ConfigurationError
 from ..storage import Json
 from ..summaries import Known, Summary, merged
@@ -281,11 +283,7 @@ class TableRecipe:
 
     def rows(self, table: Table, known: Sequence[Known]) -> Rows:
         """At one party: its rows as the catalogue takes them."""
-        X, labels, weight = (
-            self.encoder(known).transform(self._features(table)),
-            self.labels(table),
-            self._row_weights(table),
-        )
+        X, labels, weight = self._encoded(table, known), self.labels(table), self._row_weights(table)
         group = None if self.groups is None else label_column("groups", table[self.groups], len(X))
         if group is not None and self.limited:
             group = limited_labels(group, self.limited)
@@ -300,6 +298,15 @@ class TableRecipe:
             y = y / over
             weight = over if weight is None else over * weight
         return Rows(X, y, weight, y if self.limits_classes else group)
+
+    def _encoded(self, table: Table, known: Sequence[Known]) -> Any:
+        """Its features; those of a table that is stored in a file, block by block."""
+        encoder, features = self.encoder(known), self._features(table)
+        if not isinstance(features, StoredTable):
+            return encoder.transform(features)
+        size = len(encoder.features)
+        room_for(8 * size * features.rows)
+        return FileRows((encoder.transform(features.take(part)) for part in slices(features.rows, STRETCH)), size)
 
     def problem(self, known: Sequence[Known], data: Data) -> Problem:
         """Anywhere: the problem with the examples of all parties, of one of them, or with data "elsewhere"."""

@@ -12,7 +12,8 @@ from ..arrays import Array
 from ..compiling import double
 from ..problems import AbstractProblem, Floor, Surveyed, check_convex_concave
 from ..regularizers import for_reports
-from ..runtime.outputs import exact_problem, operator_at
+from ..runtime.outputs import exact_problem
+from ..runtime.surveying import operator_at
 from ..tree import Saddle, Tree
 from ..validation import of_type, whole_number
 from .sampling import FEASIBLE, Laws, Margins, equal, holds, require, same_arrays, size

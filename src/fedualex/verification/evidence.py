@@ -26,7 +26,8 @@ from ..runs.folder import StoredRun, finite
 from ..runs.settings import ConfigurationError
 from ..runtime import Stop
 from ..runtime.driver import Examination, bound_violation, infeasibility_text, prove_infeasible
-from ..runtime.outputs import exact_problem, survey_at
+from ..runtime.outputs import exact_problem
+from ..runtime.surveying import survey_at
 from ..storage import Json
 from ..tree import Saddle
 from . import recheck

@@ -22,9 +22,10 @@ from ..runs.settings import ConfigurationError
 from ..runs.solving import CONTENT
 from ..runtime import NONZERO, Stop, checkpoint as checkpoints
 from ..runtime.driver import without_gaps
-from ..runtime.outputs import exact_problem, operator_at, points_of, polished_kinds, project
+from ..runtime.outputs import exact_problem, points_of, polished_kinds, project
 from ..runtime.state import State
 from ..runtime.status import answer_of, status_of, stop_of
+from ..runtime.surveying import operator_at
 from ..storage import Json
 from ..summaries import Known, merged
 from ..tables.effects import read_unpenalized, recheck_unpenalized
