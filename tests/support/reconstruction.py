@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-from support.consortium import deployment, noting
+from support.consortium import deployment, measure_few, noting
 from support.patients import HOSPITALS, write
 
 from fedualex.compiling import double
@@ -88,6 +88,7 @@ def hold(folder: Path, goal: str, masked: bool, rows: dict[str, int], seed: int 
     write_sites(folder, rows, settings, seed)
     options = {"rounds": 40, "tol": 1e-3} | options
     root = deployment(folder, "on" if masked else "off", goal=goal.partition(",")[0], **settings, **options)
+    measure_few(root)  # more is told then
     held, seen = Held(), []
     sites = {name: load_site(root / "sites" / name) for name in HOSPITALS}
     for name, guard in sites.items():
