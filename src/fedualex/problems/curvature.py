@@ -40,7 +40,7 @@ class Block(NamedTuple):
 
     rows: RealMatrix
     beside: Reals
-    center: Reals | None
+    center: Array | None
 
     @classmethod
     def of(cls, rows: ScoreRows) -> "Block":

@@ -49,7 +49,7 @@ class ScoreRows(NamedTuple):
 
     rows: RealMatrix
     beside: Reals
-    center: Reals | None = None
+    center: Array | None = None
 
     def of(self, chosen: NDArray[np.bool_] | slice) -> "ScoreRows":
         """Some of them, in memory and in float64."""
@@ -78,7 +78,7 @@ class ScoreRows(NamedTuple):
         return np.asarray(own.radius) * (_row_norms(self.rows, kind) + center)
 
 
-def score_rows(row: Reals | SparseRow, features: int, beside: Reals, center: Reals | None = None) -> ScoreRows:
+def score_rows(row: Reals | SparseRow, features: int, beside: Reals, center: Array | None = None) -> ScoreRows:
     """The rows of examples. beside: a column for each number of the model that is added to scores."""
     if isinstance(row, SparseRow):
         from scipy.sparse import csr_array  # imported where rows are sparse
@@ -92,7 +92,7 @@ def score_rows(row: Reals | SparseRow, features: int, beside: Reals, center: Rea
     return ScoreRows(row if kept else np.asarray(row), np.asarray(beside, float), center)
 
 
-def linear_rows(row: Reals | SparseRow, x: Tree, count: int, center: Reals | None = None) -> ScoreRows:
+def linear_rows(row: Reals | SparseRow, x: Tree, count: int, center: Array | None = None) -> ScoreRows:
     """The rows by which x = {"weights": w, "bias": b} becomes scores, (row, 1), or (row) where there is no bias."""
     return score_rows(row, len(x["weights"]), np.broadcast_to(1.0, (count, int("bias" in x))), center)
 
@@ -144,7 +144,7 @@ class Scored(NamedTuple):
         return Scored(self.rows.of(chosen), self.target[chosen], self.lower[chosen], self.upper[chosen])
 
 
-def scored(examples: Tree, problem: AbstractProblem, center: Reals | None = None) -> Scored:
+def scored(examples: Tree, problem: AbstractProblem, center: Array | None = None) -> Scored:
     """The rows of one client's examples {"row": ..., "target": ...}, for w in its ball and b in its box."""
     sets, target = problem.geometry.parts.x, examples["target"]
     rows = linear_rows(examples["row"], problem.like.x, len(target), center)
@@ -208,7 +208,7 @@ class OfScore(Majorized, Smooth):
     """
 
     family: Family
-    center: Reals | None = None
+    center: Array | None = None
 
     @property
     def affine(self) -> bool:
