@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from support.command_line import cli
-from support.consortium import deployment, given, noting, run_in_threads, write_tables
+from support.consortium import deployment, given, measure_few, noting, run_in_threads, write_tables
 from support.deployments import free_port
 from support.patients import HOSPITALS
 from support.reconstruction import GOALS, hold, pooled, write_sites
@@ -109,6 +109,7 @@ def test_processes_have_the_model_of_a_fit_under_masks(tmp_path, engine, goal):
     write_sites(tmp_path, ROWS, GOALS[goal])
     server = {"engine": engine, "port": free_port()}
     root = deployment(tmp_path, "on", "deployment", server, goal=goal, tol=TOL, **GOALS[goal])
+    measure_few(root)
     try:
         assert cli("deploy", "up", root).exit_code == 0
         ran = cli("deploy", "run", root)
