@@ -36,16 +36,16 @@ class _Library:
 if TYPE_CHECKING:  # checkers know jax's functions, and numpy's are used in the same way
     xp = jnp
     Reals = NDArray[np.floating | np.integer]
+    Values = NDArray[np.generic]
     Array = jax.Array | Reals
     RealMatrix = Reals | csr_array
 else:
     xp = _Library()
+    Values = np.ndarray | np.generic
     Reals = Real[np.ndarray, "..."] | NDArray[np.longdouble] | np.generic
     Array = jax.Array | np.ndarray | np.generic
     RealMatrix = Any
-
-Values = NDArray[np.generic]
-"""What a column holds, numbers or words. `Reals` are real numbers of numpy, `Array` is of either library."""
+"""`Values` are what a column holds, numbers or words; `Reals` real numbers of numpy; `Array` is of either library."""
 
 
 def by_numpy(function: Callable[P, R]) -> Callable[P, R]:
