@@ -142,7 +142,7 @@ def test_sites_have_the_model_of_a_fit(place, goal, masks):
     wanted = {key: value for key, value in fit.items() if key not in ("table", "clients", "ignore")}
     write_table_deployment(place / "there", wanted, own, {}, {"secure_sums": masks, "timeout": 300.0})
     for name in HOSPITALS:  # rules that merge rare categories would make another table
-        (place / "there" / "sites" / name / POLICY).write_text("")
+        (place / "there" / "sites" / name / POLICY).write_text("least_held_out = 5\n")
     run_in_threads(place / "there")
     there = models.load(place / "there" / "server")
     np.testing.assert_allclose(there.weights, here.weights, atol=1e-9)
