@@ -105,7 +105,9 @@ def test_it_is_measured_as_counts_are(table):
     line = np.column_stack([np.ones(other.rows), np.log(expected)])
     fitted = sm.GLM(other["visits"], line, family=poisson).fit(tol=1e-14, cov_type="HC0")
     slope, lower, upper = held["calibration"]["overall"]["slope"]
-    np.testing.assert_allclose([slope, lower, upper], [fitted.params[1], *fitted.conf_int()[1]], rtol=1e-4)
+    # Its sums are told rounded (`coarse`), which may move an interval by a small share of its width.
+    outside = [fitted.params[1], *fitted.conf_int()[1]]
+    np.testing.assert_allclose([slope, lower, upper], outside, rtol=0, atol=1e-3 * (upper - lower))
 
 
 def test_the_hospital_that_is_served_worst(table):

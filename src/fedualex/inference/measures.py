@@ -20,12 +20,12 @@ from .sums import Design, Sums, summarize_effects
 from .table import check_confidence, covariance_of
 
 BINS = 10
+"""Of the calibration curve, of equal width in predicted risk."""
 LEAST_BIN = 5
 """Rows of a bin: of fewer, the sum of their predicted risks would be nearly that of one row."""
 STEP = 2.0**-7
 """To which sums of risks, and those of a calibration, are rounded: far below the errors that intervals are made of, and
 too coarse for anybody to solve for the score of a row."""
-"""Of the calibration curve, of equal width in predicted risk."""
 THRESHOLDS = np.linspace(0.0, 1.0, 101)
 """Predicted risks at which a point of the ROC curve is drawn."""
 
