@@ -63,7 +63,7 @@ class Clients(eqx.Module):
 
     def held(self) -> HeldClients:
         """The same for numpy alone: no row is copied."""
-        return HeldClients.of_examples([self.client(m) for m in range(self.counts.size)])
+        return HeldClients.of_examples([self.client(m) for m in range(self.counts.size)], np.asarray(self.counts))
 
     def weighted(self, weights: object) -> tuple[Tree, Array]:
         """The examples by client, and the weight of each in the objective."""
@@ -385,7 +385,7 @@ def problem_data(data: Data | None, weights: object) -> "tuple[Clients | HeldCli
             raise ValueError(f"weights={short(weights)} of clients elsewhere: they belong to the deployment")
         return ELSEWHERE, np.zeros(0)
     if isinstance(data, list) and any(isinstance(part, RowSource) for part in jax.tree.leaves(data)):
-        held = HeldClients.of_examples(data)
+        held = HeldClients.of_examples(data, np.array([len(examples["target"]) for examples in data]))
         return held, objective_weights(weights, held.counts)
     stacked = None if data is None else stack_clients(data)
     return stacked, objective_weights(weights, None if stacked is None else stacked.counts)

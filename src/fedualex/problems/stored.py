@@ -162,9 +162,9 @@ class HeldClients(eqx.Module):
     counts: Any
 
     @classmethod
-    def of_examples(cls, each: "list[Mapping[str, Any]]") -> "HeldClients":
-        """One mapping for each client."""
-        return cls(tuple(map(Held, each)), np.array([len(examples["target"]) for examples in each]))
+    def of_examples(cls, each: Sequence[Mapping[str, Any]], counts: NDArray[Any]) -> "HeldClients":
+        """One mapping for each client, with so many examples."""
+        return cls(tuple(map(Held, each)), counts)
 
     def client(self, m: int) -> Mapping[str, Any]:
         """The examples of client m."""
