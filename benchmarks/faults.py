@@ -286,7 +286,7 @@ ANY: dict[str, Fault] = {
     "stopped by hand, timeout, attempts, patience and max_seconds changed at the server, run again": Fault(
         change_patience, "was stopped by hand", go_on
     ),
-    "the checkpoint is cut in half, and the server is killed": Fault(cut_checkpoint, "checkpoint"),
+    "the checkpoint is cut in half, and the server is killed": Fault(cut_checkpoint, "is not a whole checkpoint"),
     "known.npz is lost, and the server is killed": Fault(lose_known, "is sent again"),
 }
 """Of every engine."""

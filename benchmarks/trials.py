@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -62,7 +63,7 @@ class Trial:
 
     def round(self) -> int:
         """The last round of the checkpoint."""
-        with contextlib.suppress(OSError, ValueError, KeyError, EOFError):
+        with contextlib.suppress(OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
             with np.load(self.layout.run / "checkpoint.npz") as stored:
                 leaves = [stored[f"leaf{i}"] for i in range(len(stored.files) - 1)]
             return int(next(leaf for leaf in leaves if leaf.dtype.kind == "i" and leaf.shape == ()))
