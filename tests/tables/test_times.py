@@ -178,7 +178,7 @@ def test_a_monotone_likelihood_has_no_optimum_and_says_so(tmp_path):
 def test_a_penalty_is_chosen_and_the_run_verified(tmp_path, goal):
     write(tmp_path / "stays.csv", columns())
     text = cli("fit", tmp_path / "stays.csv", *FIT, "--goal", goal, "--out", tmp_path / "fit").output
-    assert "5 folds of held-out rows" in " ".join(text.split())
+    assert "held-out rows (5 folds)" in " ".join(text.split())
     model = models.load(tmp_path / "fit")
     assert model.certificate["gap"] <= 1e-5
     assert model.certificate["exchanges"] <= 15

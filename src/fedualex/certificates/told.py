@@ -19,6 +19,9 @@ COUNT = 64
 """Roundings of all that bounds are made of, beside those of sums over rows and variables, generously."""
 SECOND = 1.01
 """What products of errors, and the rounding of these errors themselves, may add."""
+UNKNOWN, KNOWN = 2.0**40, 2.0**16
+"""What a client says of an error at most, as masked sums hold no larger numbers; and from where on a weighted sum of
+them is no bound: that of a client of weight 2^-24 or more stands for any number."""
 KEPT, DIGEST = 4096, 16
 """Surveys whose errors are remembered, those that bounds were made of last before all others; bytes of their names."""
 
@@ -111,7 +114,7 @@ class _SideErrors(NamedTuple):
 
 def errors_of_bounds(problem: CertifiableProblem, bounds: Bounds, told: Told) -> BoundErrors | None:
     """The errors of both sides; None where no number bounds them."""
-    upper, lower, _ = told
+    upper, lower = (np.where(rows < KNOWN, rows, np.inf) for rows in told[:2])
     floor = 0.0 if problem.floor is None else abs(float(problem.floor.value))
     above, below = _side_errors(bounds.upper, upper, floor), _side_errors(bounds.lower, lower, floor)
     offset, slope = above.offset + below.offset, np.full(np.size(bounds.lower.slope), below.slope)
@@ -121,7 +124,11 @@ def errors_of_bounds(problem: CertifiableProblem, bounds: Bounds, told: Told) ->
         share = 4 * (len(lower) + 5) * UNIT
         offset += share * abs(float(bounds.lower.offset))
         slope = slope + share * np.abs(np.asarray(bounds.lower.slope))
-    known = np.isfinite(offset) and (len(upper) < 2 or np.all(np.isfinite(farthest(problem, problem.like)[0])))
+    known = (
+        np.isfinite(offset)
+        and np.all(np.isfinite(slope))
+        and (len(upper) < 2 or np.all(np.isfinite(farthest(problem, problem.like)[0])))
+    )
     nothing = np.zeros(np.size(bounds.upper.slope))
     return BoundErrors(SECOND * np.concatenate([slope, nothing]), SECOND * float(offset)) if known else None
 

@@ -22,7 +22,7 @@ import numpy as np
 from ..arrays import Reals, by_numpy
 from ..bundle import Bounds, Side
 from ..certificates.surveys import BoundErrors, Surveyed, SurveyErrors
-from ..certificates.told import COUNT, SECOND, entries, farthest
+from ..certificates.told import COUNT, SECOND, UNKNOWN, entries, farthest
 from ..geometry import is_geometry
 from ..regularizers.fenchel import TINY, UNIT
 from ..tree import Saddle, Tree
@@ -112,7 +112,7 @@ class ScoreErrors:
             slope = max(slope, float(np.max(errors.slope + unit * cut.errors.slope)))
         offset += self._of_mixed_y(at, most)
         self._moved = self._moved_anywhere(z) if self._moved is None else self._moved
-        return SurveyErrors(*(_coarse(SECOND * number) for number in (offset, slope, self._moved)))
+        return SurveyErrors(*(min(_coarse(SECOND * number), UNKNOWN) for number in (offset, slope, self._moved)))
 
     def _sent_above(self, at: Reals, found: Surveyed, most: Reals, unit: float) -> float:
         """By how much f(x, .) may exceed what value and slope in y say, at any y with entries of at most this size."""
