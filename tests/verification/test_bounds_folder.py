@@ -35,8 +35,8 @@ def test_a_method_of_surveys_has_bounds_alone(solved):
     run = folder.load(solved("slide"))
     assert set(run.status["outputs"]) == {"bounds"}
     assert run.status["exchanges"] == run.history[-1]["exchanges"] > 0
-    points, weights, starts = run.surveys("bounds")
-    assert starts == {}  # its cuts are those of the surveys
+    points, weights, starts, told = run.surveys("bounds")
+    assert starts == {} == told  # its cuts are those of the surveys, and the rows are here
     assert abs(np.sum(weights["upper"]) - 1) < 1e-12
     z, _ = run.points("bounds")
     assert np.allclose(weights["upper"] @ points["x"], z["x"], rtol=0, atol=1e-15)
