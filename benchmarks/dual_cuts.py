@@ -173,7 +173,7 @@ def slide(problem: Any) -> Server:
     exact, server, method = exact_problem(problem), Server(problem, "weighted"), fx.FeDualSlide()
     facts = Facts(exact, 1)
     state = method.init(facts, exact.geometry.project(jax.tree.map(np.asarray, facts.flat.like)))
-    while len(server.heard) < 150 and not (state.bounds.known and state.bounds.gap <= 1e-4):
+    while len(server.heard) < 150 and not (state.bounds.are_known and state.bounds.gap <= 1e-4):
         (point,) = method.ask(facts, state).points
         found, z = server.surveyor.survey(jax.tree.map(np.asarray, point)), entries_of(point)
         g = entries_of(found.operator)

@@ -55,7 +55,7 @@ def by_numpy(function: Callable[P, R]) -> Callable[P, R]:
     """
 
     @functools.wraps(function)
-    def computed(*arguments: P.args, **keywords: P.kwargs) -> R:
+    def compute(*arguments: P.args, **keywords: P.kwargs) -> R:
         arguments, keywords = jax.tree.map(_as_numpy, (arguments, keywords))
         before = _library.set(np)
         try:
@@ -64,7 +64,7 @@ def by_numpy(function: Callable[P, R]) -> Callable[P, R]:
         finally:
             _library.reset(before)
 
-    return computed
+    return compute
 
 
 def _as_numpy(leaf: Any) -> Any:

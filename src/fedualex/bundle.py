@@ -279,7 +279,7 @@ class Bounds(eqx.Module):
         return xp.concatenate([self.upper.point, self.lower.point])
 
     @property
-    def known(self) -> bool:
+    def are_known(self) -> bool:
         """Whether there is a bound on both sides."""
         return float(self.upper.bound) < UNKNOWN and float(self.lower.bound) > -UNKNOWN
 

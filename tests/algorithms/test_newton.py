@@ -352,7 +352,7 @@ def test_a_model_of_some_columns_is_never_worse_than_fedualslide(narrow, monkeyp
     with double():
         ours, slide = surveys(problem, 25), surveys(problem, 25, fx.FeDualSlide("survey"))
         for (_, server), (_, other) in zip(ours, slide, strict=True):
-            if other.bounds.known:
+            if other.bounds.are_known:
                 assert server.bounds.gap <= other.bounds.gap + 1e-15
 
 
@@ -364,7 +364,7 @@ def test_clients_may_refuse_the_columns_of_a_later_exchange(given, narrow):
         ours, slide = surveys(problem, 8, given=given), surveys(problem, 8, fx.FeDualSlide("survey"))
         for exchange, ((_, server), (_, other)) in enumerate(zip(ours, slide, strict=True)):
             assert bool(server.plain) == (exchange >= given)
-            if other.bounds.known:
+            if other.bounds.are_known:
                 assert server.bounds.gap <= other.bounds.gap + 1e-15
 
 
@@ -387,7 +387,7 @@ def test_damped_steps_are_guarded_by_fedualslide(monkeypatch):
         slide = list(surveys(problem, 30 - first, fx.FeDualSlide("survey")))
         for (asked, server), (_, other) in zip(run[first:], slide, strict=True):
             assert not asked.curvature[-1]
-            if other.bounds.known:
+            if other.bounds.are_known:
                 assert server.bounds.gap <= other.bounds.gap + 1e-15
 
 
@@ -464,5 +464,5 @@ def test_nothing_is_known_before_the_first_survey():
     with double():
         exact = exact_problem(rows("lasso"))
         server = fx.FeDualNewton().init(Facts(exact, 1), exact.geometry.project(flat_of(exact).like))
-        assert not server.bounds.known
+        assert not server.bounds.are_known
         assert float(server.merit) == UNKNOWN

@@ -191,7 +191,7 @@ class FeDualNewton(Method[NewtonServer]):
         if bool(server.plain) or refused:
             served = self._tell_slide(facts, server, answer[-1])
             return served._replace(guarded=True, plain=True, at=served.guard.at)
-        before = server.bounds.gap if server.bounds.known else np.inf
+        before = server.bounds.gap if server.bounds.are_known else np.inf
         if bool(server.guarded):
             *answer, slid = answer
             server = self._tell_slide(facts, server, slid)

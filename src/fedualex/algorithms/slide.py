@@ -61,7 +61,7 @@ class StepSizes(NamedTuple):
     """Short steps in a row; -1 while a proposal from the server's own point is under way."""
 
     @property
-    def exhausted(self) -> bool:
+    def is_exhausted(self) -> bool:
         """Whether it is time to survey the server's own point."""
         return int(self.poor) >= PATIENCE
 
@@ -319,13 +319,13 @@ def first_server(flat: Flat, memory: int, z: Saddle, way: int) -> SlideServer:
 def share(name: str, default: float) -> Any:
     """The field of a number above 0 and below 1, which is compiled in."""
 
-    def checked(value: Any) -> float:
+    def check(value: Any) -> float:
         number = float(real_scalar(name, value, "a number above 0 and below 1"))
         if not 0 < number < 1:
             raise ValueError(f"{name} must be a number above 0 and below 1, got {number!r}")
         return number
 
-    return eqx.field(static=True, default=default, converter=checked)
+    return eqx.field(static=True, default=default, converter=check)
 
 
 # The steps of FeDualSlide's server that are compiled; between them, `FeDualSlide` decides on plain numbers.
@@ -540,7 +540,7 @@ class FeDualSlide(Method[SlideServer]):
             gap, ended = server.bounds.gap, int(server.age) == 1
             way, selector = selector.choose(way, server.exchanges, gap, self.drop, ended=ended)
         pace, want = server.step_sizes[way], ASKED[way]
-        if pace.exhausted:
+        if pace.is_exhausted:
             pace, want = pace._replace(poor=-1), FRESH
         server = server._replace(way=way, selector=selector, step_sizes=with_step_sizes(server.step_sizes, way, pace))
         return self._propose(flat, server, float(pace.trial), want)

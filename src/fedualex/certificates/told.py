@@ -77,7 +77,7 @@ class ToldErrors:
         self._kept.pop(name, None)
         self._kept[name] = errors
 
-    def told(self, bounds: Bounds) -> Told | None:
+    def recall(self, bounds: Bounds) -> Told | None:
         """What clients said of the surveys that bounds are made of; None if they did not."""
         upper, lower = self._rows(bounds.upper), self._rows(bounds.lower)
         if upper is None or lower is None:

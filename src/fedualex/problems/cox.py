@@ -17,7 +17,7 @@ from ..tree import Saddle, Tree, cast_like
 from ..validation import issparse, of_type, real_array
 from .agnostic import checked_prior, checked_spread, mixtures, reference
 from .base import AbstractProblem
-from .curvature import Columns, Surveyor, score_vectors, shaped
+from .curvature import Columns, Surveyor, reshape_like, score_vectors
 from .general import Problem
 from .known import Floor, Penalty, Smooth, norm_of_blocks, total_mass
 from .readings import Reading, RiskReading
@@ -189,12 +189,14 @@ class _Totals:
 
     def surveyed(self, like: Saddle, has_cut: bool) -> Surveyed:
         """In the shapes of the problem."""
-        found = Surveyed(Saddle(shaped(like.x, self.slope), shaped(like.y, -self.y_slope)), np.asarray(self.value))
+        found = Surveyed(
+            Saddle(reshape_like(like.x, self.slope), reshape_like(like.y, -self.y_slope)), np.asarray(self.value)
+        )
         if self.curvature:
             groups = self.y_slope.size
             found = found._replace(curvature=Curvature((self.xx + self.xx.T) / 2, self.yx, np.zeros((groups, groups))))
         if has_cut:
-            found = found._replace(cut=Minorant(shaped(like.x, self.cut), np.asarray(self.offset)))
+            found = found._replace(cut=Minorant(reshape_like(like.x, self.cut), np.asarray(self.offset)))
         return found
 
 

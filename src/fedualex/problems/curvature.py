@@ -247,12 +247,13 @@ class _Totals:
     def surveyed(self, like: Saddle) -> Surveyed:
         """In the shapes of the problem."""
         survey = Surveyed(
-            Saddle(shaped(like.x, self.slope.ravel()), shaped(like.y, -self.y_slope)), np.asarray(self.value)
+            Saddle(reshape_like(like.x, self.slope.ravel()), reshape_like(like.y, -self.y_slope)),
+            np.asarray(self.value),
         )
         if self.squares is not None:
             survey = survey._replace(curvature=self.squares.curvature())
         if self.has_cut:
-            survey = survey._replace(cut=Minorant(shaped(like.x, self.cut.ravel()), np.asarray(self.offset)))
+            survey = survey._replace(cut=Minorant(reshape_like(like.x, self.cut.ravel()), np.asarray(self.offset)))
         return survey
 
 
@@ -445,7 +446,7 @@ def per_row(a: Array) -> Reals:
     return own if own.ndim == 1 else own.sum(axis=1)
 
 
-def shaped(like: Tree, vector: Reals) -> Tree:
+def reshape_like(like: Tree, vector: Reals) -> Tree:
     """The vector in the shapes of a pytree."""
     leaves, structure = jax.tree.flatten(like)
     ends = np.cumsum([np.size(leaf) for leaf in leaves])

@@ -104,8 +104,8 @@ def solve_together(
                     solved[number] = ended
                     del under_way[number]
             report(sum(one.met for one in solved.values()))
-        solved |= {number: walk.ended() for number, walk in under_way.items()}
-        solved |= {number: start(number, member).ended() for number, member in waiting}
+        solved |= {number: walk.conclude() for number, walk in under_way.items()}
+        solved |= {number: start(number, member).conclude() for number, member in waiting}
     return Together([solved[number] for number in range(len(members))], exchanges)
 
 
@@ -172,15 +172,15 @@ class _Walk:
     def _last(self) -> Solved | None:
         self.gaps.append(self.server.bounds.gap)
         if self.gaps[-1] <= self.tol:
-            ended = self.ended()
+            ended = self.conclude()
             return ended if ended.met or self.gaps[-1] <= FAR_BELOW * self.tol else None
         stalled = len(self.gaps) > PATIENCE and self.gaps[-1] > BETTER * self.gaps[-1 - PATIENCE]
-        return self.ended() if stalled else None
+        return self.conclude() if stalled else None
 
-    def ended(self) -> Solved:
+    def conclude(self) -> Solved:
         """The pair of the best bounds, with what float64 may have lost."""
         bounds = self.server.bounds
-        if not bounds.known:
+        if not bounds.are_known:
             return Solved(self.server.at, np.inf, np.inf, False, self.server.best)
         measured, shift = measure_estimated(exact_problem(self.member.problem), bounds, self.sum_error)
         gap = certificate_of(measured, estimated=True, shift=float(shift)).gap
@@ -233,9 +233,9 @@ class Quadratic:
         step = entries_of(point) - self.center
         bent = self.curvature.xx @ step
         value = self.value + float((self.slope + bent / 2) @ step)
-        return Surveyed(self.shaped(self.slope + bent), np.asarray(value), self.curvature)
+        return Surveyed(self.reshape(self.slope + bent), np.asarray(value), self.curvature)
 
-    def shaped(self, entries: NDArray[np.float64]) -> Saddle:
+    def reshape(self, entries: NDArray[np.float64]) -> Saddle:
         """A point, or an operator, with these entries."""
         leaves, structure = jax.tree.flatten(self.like)
         parts = zip(np.split(entries, np.cumsum([np.size(leaf) for leaf in leaves])[:-1]), leaves, strict=True)

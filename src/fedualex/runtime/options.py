@@ -48,13 +48,13 @@ def option(
 def options(cls: type[T]) -> type[T]:
     """A frozen dataclass whose fields are options: given by name, and each checked when it is made.
 
-    A class may have a method `implied`, the values that follow from those that were given and from what was left out.
+    A class may have a method `imply`, the values that follow from those that were given and from what was left out.
     """
 
     def complete(self: Any) -> None:
         for one in fields(self):
             object.__setattr__(self, one.name, one.metadata["check"](one.name, getattr(self, one.name)))
-        for name, value in (self.implied() if hasattr(self, "implied") else {}).items():
+        for name, value in (self.imply() if hasattr(self, "imply") else {}).items():
             object.__setattr__(self, name, value)
 
     cls.__post_init__ = complete  # type: ignore[attr-defined]
@@ -166,12 +166,16 @@ def listing(kind: Any) -> str:
 
 def table(kind: type, known: type | None = None) -> str:
     """The options as a table of Markdown, but for those that `known` has with the same default and meaning."""
-    theirs = {} if known is None else {one.name: told(one) for one in fields(known)}
-    rows = [f"| `{one.name}` | {told(one)} |" for one in fields(kind) if told(one) != theirs.get(one.name)]
+    theirs = {} if known is None else {one.name: describe_option(one) for one in fields(known)}
+    rows = [
+        f"| `{one.name}` | {describe_option(one)} |"
+        for one in fields(kind)
+        if describe_option(one) != theirs.get(one.name)
+    ]
     return "\n".join(["| option | default | meaning |", "|---|---|---|", *rows])
 
 
-def told(one: Field[object]) -> str:
+def describe_option(one: Field[object]) -> str:
     """An option's default and its meaning, as cells of Markdown."""
     return f"{'must be given' if one.default is MISSING else f'`{one.default!r}`'} | {one.metadata['meaning']}"
 
@@ -396,7 +400,7 @@ class SolveOptions(SimulatorOptions, StoppingOptions):
         default=None,
     )
 
-    def implied(self) -> dict[str, object]:
+    def imply(self) -> dict[str, object]:
         """What ends a run for which nothing was given that ends it."""
         if self.rounds is not None or self.steps is not None:
             return {}

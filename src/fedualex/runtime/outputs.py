@@ -327,7 +327,7 @@ class Evaluator:
         return None if self.told is not None else score_errors(self.problem)
 
     @property
-    def limited(self) -> ScoreErrors | None:
+    def errors_of_limits(self) -> ScoreErrors | None:
         """The same, where the problem has limits, so that what is violated is told with its rounding."""
         return None if lagrangian_of(self.problem) is None else self.errors
 
@@ -389,12 +389,12 @@ class Evaluator:
 
     def certify_bounds(self, bounds: Bounds) -> Output:
         """The output of the pair of the best bounds of both sides, with the surveys that it follows from."""
-        told = None if self.told is None else self.told.told(bounds)
+        told = None if self.told is None else self.told.recall(bounds)
         own = None if self.errors is None else self.errors.of(bounds)
         proved = own if told is None else errors_of_bounds(self.problem, bounds, told)
         (z, g, shift), measured = measure_pair(self.problem, bounds, proved, self.sum_error)
         certificate = claim(measured, estimated=proved is None, shift=float(shift))
-        slope_error = None if self.limited is None else self.limited.of_mean_slopes(bounds)
+        slope_error = None if self.errors_of_limits is None else self.errors_of_limits.of_mean_slopes(bounds)
         output = self._make_output("bounds", z, Surveyed(g, np.asarray(np.nan)), certificate, slope_error)
         evidence = dataclasses.replace(_evidence(self.problem, bounds), told=None if proved is None else told)
         return dataclasses.replace(output, value=None, evidence=evidence)
@@ -403,8 +403,10 @@ class Evaluator:
         self, name: str, z: Tree, at: Surveyed | None, certificate: Certificate, slope_error: Vector | None = None
     ) -> Output:
         point, operator = (jax.tree.map(np.asarray, leaf) for leaf in (z, None if at is None else at.operator))
-        if slope_error is None and self.limited is not None:
-            slope_error = self.limited.of_slopes(np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(point)]))
+        if slope_error is None and self.errors_of_limits is not None:
+            slope_error = self.errors_of_limits.of_slopes(
+                np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(point)])
+            )
         return Output(
             name,
             point,
@@ -495,14 +497,14 @@ class Reader:
 
     def _bounds_of_trace(self) -> dict[str, Output]:
         """The pair that all surveys of records so far bound, if they do."""
-        if self.trace is not None and self.trace.bounds.known:
+        if self.trace is not None and self.trace.bounds.are_known:
             with suppress(FloatingPointError):
                 return {"bounds": self.evaluator.certify_bounds(self.trace.bounds)}
         return {}
 
     def _bounds_of_method(self, bounds: Bounds, state: State) -> dict[str, Output]:
         """The pair that the method's own surveys bound."""
-        if not bounds.known:
+        if not bounds.are_known:
             point = self.setup.method.point(state.server, self.setup.problem.geometry)
             return self.evaluator.leave_uncertified({"bounds": point}, "nobody was asked for an operator yet")
         return {"bounds": self.evaluator.certify_bounds(bounds)}

@@ -495,7 +495,7 @@ class _Search:
             return []
         parts = zip(found.points, found.values.tolist(), found.gaps.tolist(), strict=True)
         place = own.place_at(found.points[0])  # the model of squares is the same anywhere
-        return [Solved(own.shaped(z), gap, value, gap <= self.tol, place) for z, value, gap in parts]
+        return [Solved(own.reshape(z), gap, value, gap <= self.tol, place) for z, value, gap in parts]
 
     def _start(self, f: int, near: Saddle) -> tuple[Any, ...]:
         """At a point near the answer; of squares at the answer itself, which is looked for near that point."""

@@ -388,7 +388,7 @@ def _points(run: StoredRun, start: Begun, exact: AbstractProblem, state: State) 
     if (bounds := method.bounds(state.server)) is None:
         return points_of(start.setup_of(state), state, averages(run.manifest["configuration"]))
     here = method.point(state.server, exact.geometry)
-    return {"bounds": pair_with_slopes(flat_of(exact), bounds)[0] if bounds.known else here}
+    return {"bounds": pair_with_slopes(flat_of(exact), bounds)[0] if bounds.are_known else here}
 
 
 NOTHING = Check("", "missing: there are no runs", None, None, None)
