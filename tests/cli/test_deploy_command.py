@@ -442,7 +442,7 @@ def test_ctrl_c_is_heard_in_the_background_where_it_ends_the_watching_alone(here
     """Shells have commands that scripts put into the background ignore it."""
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        with nullcontext() if here else pytest.raises(KeyboardInterrupt), deploy_run.heard_interrupts(here):
+        with nullcontext() if here else pytest.raises(KeyboardInterrupt), deploy_run.hear_interrupts(here):
             os.kill(os.getpid(), signal.SIGINT)
             time.sleep(0.01)
         assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN

@@ -38,7 +38,7 @@ def world(tmp_path, monkeypatch):
     monkeypatch.setattr(deploy_run, "run_deployment", run)
     monkeypatch.setattr(deploy_run, "stored_run", lambda folder: (list(found.history), None))
     monkeypatch.setattr(deploy_run, "last_sent", lambda folder: found.sent)
-    monkeypatch.setattr(deploy_run, "_ended_for_good", lambda folder: found.done)
+    monkeypatch.setattr(deploy_run, "_has_ended", lambda folder: found.done)
     monkeypatch.setattr(deploy_run.time, "sleep", found.slept.append)
     return found
 

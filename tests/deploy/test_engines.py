@@ -65,7 +65,7 @@ def test_nvflare_smoke(deploy, tmp_path):
     told = json.loads(cli("status", made.folder, "--json").stdout)
     assert (told["engine"], told["round"], told["status"]["stop"]) == ("finished", 6, "MAX_ROUNDS")
     cli("stop", made.folder)
-    assert processes.running(made.folder) == {}
+    assert processes.alive_parties(made.folder) == {}
 
 
 @pytest.mark.slow

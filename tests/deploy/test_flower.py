@@ -503,7 +503,7 @@ def test_strangers_are_refused_and_a_killed_node_comes_back(deployment, tmp_path
     first = wait_for_line(deployment, lambda line: True, 600.0)
     assert first["sites"] == ["a", "b", "c"]
     deadline = time.monotonic() + 300
-    while processes.running(deployment)["stranger"]:
+    while processes.alive_parties(deployment)["stranger"]:
         assert time.monotonic() < deadline
         time.sleep(1)
     assert "Failed to activate SuperNode" in (home / "log.txt").read_text()
@@ -539,7 +539,7 @@ def test_strangers_are_refused_and_a_killed_node_comes_back(deployment, tmp_path
     started = processes.members(deployment, "server")
     [superlink] = [process for process in started if "flower-superlink" in " ".join(process.cmdline())]
     superlink.kill()
-    while processes.running(deployment)["server"]:
+    while processes.alive_parties(deployment)["server"]:
         time.sleep(1)
     processes.down(deployment, "server")  # with whatever is left of the run
     assert runs.state(deployment).phase in ("lost", "failed")  # the loop may have had the time to say so itself

@@ -325,7 +325,7 @@ def test_smoke(trial):
     submitted = json.loads((started.folder / "admin/job.json").read_text())["job_id"]
     with job.session(started.folder / "viewers/guest") as opened, pytest.raises(AuthorizationError):
         opened.download_job_result(submitted, str(started.folder / "spied"))
-    assert processes.running(started.folder) == {"server": True, "site-1": True, "site-2": True}
+    assert processes.alive_parties(started.folder) == {"server": True, "site-1": True, "site-2": True}
     pids = [started.pid(name) for name in ("server", *started.sites)]
     processes.down(started.folder)
     assert not any(Path(f"/proc/{pid}/cmdline").exists() and _is_ours(pid, started) for pid in pids)
@@ -389,9 +389,9 @@ def test_a_killed_site_is_silent_until_the_next_job(trial):
     assert result["rounds"] == 15
     first = result["errors"][0][0]
     assert result["errors"] == [[r, "site-3", "timeout"] for r in range(first, 15)]
-    assert processes.running(started.folder)["site-3"] is False
+    assert processes.alive_parties(started.folder)["site-3"] is False
     local.start(started.folder, "site-3")
-    started.until(lambda: job.connected(started.folder) == SITES, "site-3 to come back")
+    started.until(lambda: job.connected_sites(started.folder) == SITES, "site-3 to come back")
     result = started.run(rounds=10)
     assert result["errors"] == []
     assert np.array_equal(result["x"], expected(10))
@@ -425,7 +425,7 @@ def test_a_killed_server_comes_back_and_the_job_is_sent_again(trial):
     started.kill(started.pid("server"), *job_processes(started.folder, "server"))
     assert job.state(started.folder) == "unreachable"
     local.start(started.folder, "server")
-    started.until(lambda: job.connected(started.folder) == SITES, "the sites to come back")
+    started.until(lambda: job.connected_sites(started.folder) == SITES, "the sites to come back")
     assert job.wait(started.folder, PATIENCE) == "lost"
     job.submit(started.folder, 3)
     assert job.wait(started.folder, PATIENCE) == "finished", started.logs()
@@ -459,7 +459,7 @@ def test_strangers_wrong_certificates_and_people_without_rights_are_refused(tria
     folder = started.folder
     _allow_code_at_the_server(folder)
     local.start(folder, "server", "site-1")
-    started.until(lambda: job.connected(folder) == ["site-1"], "site-1")
+    started.until(lambda: job.connected_sites(folder) == ["site-1"], "site-1")
 
     # A site of another authority, and a site that shows another site's certificate.
     target = other.folder / "sites/stranger/kit/startup/fed_client.json"
@@ -476,7 +476,7 @@ def test_strangers_wrong_certificates_and_people_without_rights_are_refused(tria
     refusal = "authenticated as 'site-1' but claimed endpoint 'site-2'"
     started.until(lambda: refusal in (folder / "server/log.txt").read_text(), "the false site-2's refusal")
     time.sleep(10.0)
-    assert job.connected(folder) == ["site-1"]
+    assert job.connected_sites(folder) == ["site-1"]
 
     # People: one who may only look, and an administrator of another authority.
     with job.session(folder / "viewers/guest") as opened:

@@ -175,7 +175,7 @@ def test_a_site_that_is_killed_and_started_again_rejoins_under_deploy_run(trial,
         trial.until_site("site-3", "held")
         trial.kill("site-3")
         trial.release("site-3")
-        trial.until(lambda: not processes.running(trial.folder)["site-3"], "the end of site-3")
+        trial.until(lambda: not processes.alive_parties(trial.folder)["site-3"], "the end of site-3")
         trial.start_all()
 
     killer = threading.Thread(target=kill)
@@ -207,7 +207,7 @@ def test_a_killed_server_is_resumed(trial, undisturbed):
 def test_stop_ends_the_sites_of_a_dead_server(trial):
     trial.kill("server", job=False)
     cli("stop", trial.folder)
-    assert processes.running(trial.folder) == {}
+    assert processes.alive_parties(trial.folder) == {}
     cli("up", trial.folder)
 
 
@@ -218,7 +218,7 @@ def test_a_stopped_deployment_is_resumed(trial, undisturbed):
     trial.submit()
     trial.until_site("site-2", "held")
     cli("stop", trial.folder)
-    assert processes.running(trial.folder) == {}
+    assert processes.alive_parties(trial.folder) == {}
     assert trial.round() == HELD
     trial.release("site-2")
     cli("up", trial.folder)

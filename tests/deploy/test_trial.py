@@ -57,9 +57,9 @@ def test_parties_end_with_all_they_started_and_alone(folder):
     assert len(processes.members(folder, "server")) == len(members)
     processes.down(folder, "server", timeout=1.0)
     assert not any(process.is_running() and process.status() != psutil.STATUS_ZOMBIE for process in members)
-    assert processes.running(folder) == {"a": True}
+    assert processes.alive_parties(folder) == {"a": True}
     processes.down(folder)
-    assert processes.running(folder) == {}
+    assert processes.alive_parties(folder) == {}
 
 
 def test_whoever_ends_while_others_wait_is_named_with_its_last_words(folder):
@@ -75,5 +75,5 @@ def test_whoever_ends_while_others_wait_is_named_with_its_last_words(folder):
 def test_a_foreign_process_with_the_same_id_is_left_alone(folder):
     record = {"mark": "other", "parties": {"server": {"pid": os.getpid(), "started": 1.0}}}
     (folder / "processes.json").write_text(json.dumps(record))
-    assert processes.running(folder) == {"server": False}
+    assert processes.alive_parties(folder) == {"server": False}
     assert processes.members(folder, "server") == []

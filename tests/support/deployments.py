@@ -200,7 +200,7 @@ class Deployment:
         from fedualex.deploy.nvflare import control, job
 
         control.start(self.folder, "server", *SITES)
-        self.until(lambda: job.connected(self.folder) == list(SITES), "all sites")
+        self.until(lambda: job.connected_sites(self.folder) == list(SITES), "all sites")
 
     def requests(self, task: str = "round") -> list:
         lines = (self.folder / "server" / "requests.jsonl").read_text().splitlines()

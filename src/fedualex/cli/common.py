@@ -100,7 +100,7 @@ def one_line_errors(command: Callable[..., Any]) -> Callable[..., Any]:
     """What a user can get wrong becomes one clear line without a trace."""
 
     @functools.wraps(command)
-    def wrapped(*arguments: object, **options: object) -> Any:
+    def run(*arguments: object, **options: object) -> Any:
         try:
             return command(*arguments, **options)
         except BrokenPipeError:  # whoever reads the output has had enough
@@ -112,7 +112,7 @@ def one_line_errors(command: Callable[..., Any]) -> Callable[..., Any]:
                 raise BadInput(why) from None
             raise
 
-    return wrapped
+    return run
 
 
 def _why_no_devices() -> str:
@@ -185,7 +185,7 @@ def print_json(data: object) -> None:
     echo(json.dumps(data, indent=1, allow_nan=False))
 
 
-def shown(gap: float | None) -> str:
+def gap_in_short(gap: float | None) -> str:
     """A certified gap as text, rounded up."""
     return "not certifiable" if gap is None else rounded_up(gap, 3)
 
@@ -199,20 +199,20 @@ def status_line(status: Json, tol: float | None) -> str:
     against = "" if tol is None else f" {'<=' if gap <= tol else '>'} tol {tol:g}"
     above = status.get("violation")
     limits = "" if above is None else f"  violation <= {rounded_up(above, 3)}"
-    return f"{words}  certified gap <= {shown(gap)}{against}{limits}  ({status['output']})  {cost}"
+    return f"{words}  certified gap <= {gap_in_short(gap)}{against}{limits}  ({status['output']})  {cost}"
 
 
 def plain_errors(command: Callable[..., Any]) -> Callable[..., Any]:
     """One line for bad input (exit code 2), and for what went wrong with an engine (1)."""
 
     @functools.wraps(command)
-    def wrapped(*arguments: object, **options: object) -> Any:
+    def run(*arguments: object, **options: object) -> Any:
         try:
             return command(*arguments, **options)
         except (RuntimeError, ConnectionError) as error:
             raise click.ClickException(visible(" ".join(str(error).split()))) from None
 
-    return one_line_errors(wrapped)
+    return one_line_errors(run)
 
 
 def say(line: str, data: Json, as_json: bool) -> None:

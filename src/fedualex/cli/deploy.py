@@ -130,9 +130,9 @@ def init(
 @plain_errors
 def check(site: Path, as_json: bool) -> None:
     """Read a site's table and rules, in its folder SITE, and show what would leave it; needs no network."""
-    from ..deploy.consortium.check import checked
+    from ..deploy.consortium.check import check_site
 
-    found = checked(site)
+    found = check_site(site)
     if as_json:
         print_json(found.plain())
         return
@@ -227,7 +227,7 @@ def add_site(folder: Path, name: str, data: str | None, as_json: bool) -> None:
     """Add a site, with new keys for everybody; the earlier run is set aside."""
     from ..deploy.consortium import membership
 
-    _told(f"{name} is a site now", membership.add_site(folder, name, data), as_json)
+    _say_members(f"{name} is a site now", membership.add_site(folder, name, data), as_json)
 
 
 @click.command("remove-site")
@@ -239,7 +239,7 @@ def remove_site(folder: Path, name: str, as_json: bool) -> None:
     """Remove a site, whose keys become worthless; the earlier run is set aside."""
     from ..deploy.consortium import membership
 
-    _told(f"{name} is no site any more", membership.remove_site(folder, name), as_json)
+    _say_members(f"{name} is no site any more", membership.remove_site(folder, name), as_json)
 
 
 @click.command()
@@ -250,10 +250,10 @@ def renew(folder: Path, as_json: bool) -> None:
     """Make new keys and certificates for everybody; a run that was cut off can be resumed with them."""
     from ..deploy.consortium import membership
 
-    _told("keys and certificates are renewed", membership.renew(folder), as_json)
+    _say_members("keys and certificates are renewed", membership.renew(folder), as_json)
 
 
-def _told(what: str, parties: list[str], as_json: bool) -> None:
+def _say_members(what: str, parties: list[str], as_json: bool) -> None:
     say(f"{what}; {DISTRIBUTE} ({', '.join(parties)})", {"parties": parties}, as_json)
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from ..storage import Json, locked, write_atomically
-from .common import STOPS, echo, exit_code, print_json, shown, status_line
+from .common import STOPS, echo, exit_code, gap_in_short, print_json, status_line
 from .runs import print_outputs
 from .shown import FEW, description, show
 
@@ -170,7 +170,7 @@ class Following:
         self.newest, self.said, self.heard = -1, "", time.monotonic()
         self.stopped = last_sent(folder) == STOPPED
 
-    def until_ended(self) -> str:
+    def wait_until_ended(self) -> str:
         """The engine's last word, or `REJOINED` if a site is back that takes part only if the run is sent again."""
         ended = False
         while not ended:
@@ -211,7 +211,7 @@ class Following:
 
 def _show(record: Json) -> None:
     gaps = [value for key, value in record.items() if key.startswith("gap_") and value is not None]
-    echo(f"round {record['round']}: " + (f"certified gap <= {shown(min(gaps))}" if gaps else "no certificate"))
+    echo(f"round {record['round']}: " + (f"certified gap <= {gap_in_short(min(gaps))}" if gaps else "no certificate"))
 
 
 def engine_of(folder: Path) -> tuple["Control", Json]:
@@ -290,7 +290,7 @@ def last_sent(folder: Path) -> str:
 
 
 @contextmanager
-def heard_interrupts(here: bool) -> Iterator[None]:
+def hear_interrupts(here: bool) -> Iterator[None]:
     """Ctrl-C is heard inside of this also by a command that a script has put into the background.
 
     Shells have those ignore it, so that they are not ended by accident. here: whether it would end the run. Where it
@@ -338,7 +338,7 @@ def run_deployment(folder: Path, as_json: bool) -> None:
     from ..runs.folder import load
 
     control, settings = engine_of(folder)
-    with telling_full_disk(folder):
+    with tell_full_disk(folder):
         before = begin(folder, control, settings, as_json)
         said = _read_last_word(folder, control, settings, as_json, before)
     written = _identify_result(folder)
@@ -374,7 +374,7 @@ def _tell_model(folder: Path, model: Any, as_json: bool) -> None:
 
 
 @contextmanager
-def telling_full_disk(folder: Path) -> Iterator[None]:
+def tell_full_disk(folder: Path) -> Iterator[None]:
     """A disk on which nothing can be written, in one sentence."""
     from ..storage import is_disk_full
 
@@ -427,7 +427,7 @@ def run_unattended(folder: Path, as_json: bool) -> None:
             )
             return
         try:
-            if _ended_for_good(folder):
+            if _has_ended(folder):
                 echo(f"the run in {run_folder(folder)} has ended")
                 return
             run_deployment(folder, as_json)
@@ -435,14 +435,14 @@ def run_unattended(folder: Path, as_json: bool) -> None:
             _check_heals(folder)
             echo(f"{error}", err=True)
         except SystemExit:
-            if _ended_for_good(folder):
+            if _has_ended(folder):
                 return
         pause = FIRST_PAUSE if len(stored_run(folder)[0]) > before else min(2 * pause, LONGEST_PAUSE)
         echo(f"sent again in {pause:.0f} s", err=True)
         time.sleep(pause)
 
 
-def _ended_for_good(folder: Path) -> bool:
+def _has_ended(folder: Path) -> bool:
     from ..deploy.consortium.deployment import find_unfinished
     from ..runs.settings import ConfigurationError
 
@@ -495,8 +495,8 @@ def _read_last_word(folder: Path, control: "Control", settings: Json, as_json: b
     while True:
         sent = last_sent(folder)
         try:
-            with heard_interrupts(control.HERE):
-                said = watch.until_ended()
+            with hear_interrupts(control.HERE):
+                said = watch.wait_until_ended()
         except KeyboardInterrupt:
             if not control.HERE:
                 detach(folder, as_json)
@@ -507,14 +507,14 @@ def _read_last_word(folder: Path, control: "Control", settings: Json, as_json: b
         with locked(layout_of(folder).server / BEGIN):
             if last_sent(folder) != sent:  # another command has sent or stopped it
                 continue
-            said, again = _judged(folder, control, said, before)
+            said, again = _judge(folder, control, said, before)
             if not again or times > SENT_AGAIN or sent == STOPPED:
                 return said
             before = _identify_result(folder)
             submit(folder, control, settings)
 
 
-def _judged(folder: Path, control: "Control", said: str, before: object) -> tuple[str, bool]:
+def _judge(folder: Path, control: "Control", said: str, before: object) -> tuple[str, bool]:
     """The engine's last word on a run that ended, or is ended here so that a site rejoins; whether to send it again."""
     from ..deploy.consortium.deployment import failure_of
 

@@ -11,7 +11,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from ..storage import Json
-from .common import echo, shown
+from .common import echo, gap_in_short
 from .deploy_run import ending, ending_words, engine_of, layout_of, stored_run
 
 # How a run stands, from the server's folder alone.
@@ -162,7 +162,7 @@ def page(found: Json) -> str:
 
 
 def _answer(found: Json) -> str:
-    gap = "no certificate yet" if found["gap"] is None else f"certified gap <= {shown(found['gap'])}"
+    gap = "no certificate yet" if found["gap"] is None else f"certified gap <= {gap_in_short(found['gap'])}"
     return gap if found["tol"] is None else f"{gap}; the run ends at {found['tol']:g}"
 
 

@@ -231,15 +231,15 @@ def predict(
     as_json: bool,
 ) -> None:
     """Predict the rows of a TABLE by a MODEL: a CSV file with the prediction, the score and the probabilities."""
-    from ..data.columns import naming_rows
+    from ..data.columns import name_rows
     from ..models import load
     from ..storage import write_atomically
 
     found = load(model).calibrated() if calibrated else load(model)
     rows = _rows_for(found, table, [*(keep or []), *([clients] if clients else [])], key)
-    for sentence in (*_unseen(found, rows), *_beyond(found, rows)):
+    for sentence in (*_describe_unseen(found, rows), *_beyond(found, rows)):
         echo_line(f"note: {sentence}", err=True)
-    with naming_rows(rows, key or found.training.get("id")):
+    with name_rows(rows, key or found.training.get("id")):
         columns = predictions(found, rows)
     if survival:
         columns |= _survival(model, found, rows, clients, survival)
@@ -285,7 +285,7 @@ def _rows_for(model: "Model", table: str, beside: list[str], key: str | None) ->
     return rows
 
 
-def _unseen(model: "Model", rows: Any) -> list[str]:
+def _describe_unseen(model: "Model", rows: Any) -> list[str]:
     """What a table has that training had not, in sentences."""
     said = []
     for name, unseen in model.unseen(rows).items():
@@ -328,16 +328,16 @@ def kept_columns(table: Any, names: list[str]) -> dict[str, list[Any]]:
 @one_line_errors
 def evaluate(model: Path, table: str, clients: str | None, key: str | None, out: Path | None, as_json: bool) -> None:
     """Measure a MODEL on a TABLE with its target that it was not fitted to: of all rows, and of each client."""
-    from ..data.columns import naming_rows
+    from ..data.columns import name_rows
     from ..models import load
     from ..storage import write_atomically
     from ..tables.measures import evaluated
 
     found = load(model)
     rows = _rows_for(found, table, [], key)
-    with naming_rows(rows, key or found.training.get("id")):
+    with name_rows(rows, key or found.training.get("id")):
         measures = evaluated(found, rows, clients)
-    notes = [*_unseen(found, rows), *_holes(found, rows, measures.dropped), *_beyond(found, rows)]
+    notes = [*_describe_unseen(found, rows), *_holes(found, rows, measures.dropped), *_beyond(found, rows)]
     for note in notes:
         echo_line(f"note: {note}", err=True)
     if out is not None:

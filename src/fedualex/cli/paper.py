@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from ..storage import Json
-from .common import echo, exit_code, json_option, one_line_errors, out_option, print_json, print_table, shown
+from .common import echo, exit_code, gap_in_short, json_option, one_line_errors, out_option, print_json, print_table
 
 # `fedualex demo`: four methods on the paper's l1 game, each at its best steps, with certificates and a report.
 
@@ -63,7 +63,9 @@ def _print_outputs(panels: dict[str, Json]) -> None:
     table = Table(*columns, title=title, box=box.SIMPLE_HEAD, collapse_padding=True, pad_edge=False)
     for output, panel in panels.items():
         rows = {row["method"]: row for row in panel["table"] if row["output"] == output}
-        cells = [f"{shown(rows[m]['gap'])} ({rows[m]['structure']})\n{_steps(STEPS[output][m])}" for m in methods]
+        cells = [
+            f"{gap_in_short(rows[m]['gap'])} ({rows[m]['structure']})\n{_steps(STEPS[output][m])}" for m in methods
+        ]
         table.add_row(output, *cells)
     print_table(table)
     echo("\n".join(f"{output}: {meaning}." for output, meaning in MEANINGS.items()))

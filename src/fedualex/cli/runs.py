@@ -12,13 +12,13 @@ from .common import (
     STOPS,
     echo,
     exit_code,
+    gap_in_short,
     json_option,
     one_line_errors,
     out_option,
     print_json,
     print_table,
     resumable,
-    shown,
     status_line,
 )
 
@@ -114,7 +114,7 @@ def print_comparison(panel: Json) -> None:
 
 def _cell(row: Json) -> str:
     """The certified gap of an output, starred if it is the answer, and its structure."""
-    return f"{shown(row['gap'])}{' *' if row['answer'] else ''}\n({row['structure']})"
+    return f"{gap_in_short(row['gap'])}{' *' if row['answer'] else ''}\n({row['structure']})"
 
 
 run_argument = click.Path(path_type=Path)
@@ -199,11 +199,11 @@ def print_outputs(status: Json) -> None:
     shifted = any(abs(found["shift"]) > found["rounding"] for found in outputs.values())
     columns = {
         "output": [_name(name, found, status["output"]) for name, found in outputs.items()],
-        "gap <=": [shown(found["gap"]) for found in outputs.values()],
-        "x part": ["" if found["gap"] is None else shown(found["gap_x"]) for found in outputs.values()],
-        "y part": ["" if found["gap"] is None else shown(found["gap_y"]) for found in outputs.values()],
+        "gap <=": [gap_in_short(found["gap"]) for found in outputs.values()],
+        "x part": ["" if found["gap"] is None else gap_in_short(found["gap_x"]) for found in outputs.values()],
+        "y part": ["" if found["gap"] is None else gap_in_short(found["gap_y"]) for found in outputs.values()],
         "shift": [f"{found['shift']:.3g}" if shifted else "" for found in outputs.values()],
-        "rounding": ["" if found["gap"] is None else shown(found["rounding"]) for found in outputs.values()],
+        "rounding": ["" if found["gap"] is None else gap_in_short(found["rounding"]) for found in outputs.values()],
         "density": ["" if found["density"] is None else f"{found['density']:.3f}" for found in outputs.values()],
         "rank": ["" if found["rank"] is None else " / ".join(map(str, found["rank"])) for found in outputs.values()],
         "status": [found["status"] for found in outputs.values()],

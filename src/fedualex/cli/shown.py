@@ -53,7 +53,7 @@ def description(model: "Model") -> Json:
         "intercept": model.intercept.tolist(),
         "coefficients": {c.feature: c.per_unit.tolist() for c in model.coefficients if c.size > 0},
         "curves": {name: _curve_at_knots(model, name) for name in model.encoder.curves},
-        "proved": _proved_of(model),
+        "proved": _proofs_of(model),
         "training": model.training,
     }
 
@@ -220,7 +220,7 @@ def show_measures(model: "Model", measures: Json | None, most: int | None = None
             [
                 str(who),
                 *(_number(found.get(name)) for name in ("rows", *names)),
-                *(_calibrated(lines.get(who), part) for part in parts),
+                *(_calibration_text(lines.get(who), part) for part in parts),
             ]
             for who, found in clients.items()
         ]
@@ -261,7 +261,7 @@ def _percent(measures: Json) -> str:
     return f"{100 * measures.get('confidence', 0.95):g}%"
 
 
-def _calibrated(line: Json | None, part: str) -> str:
+def _calibration_text(line: Json | None, part: str) -> str:
     """The slope or the intercept of a client's calibration, without its ends."""
     ends = (line or {}).get(part)
     return "-" if ends is None else f"{ends[0]:.3g}"
@@ -285,7 +285,7 @@ def _ends(ends: Sequence[float] | None) -> str:
 # Coefficients of the model itself.
 
 
-def _proved_of(model: "Model") -> Json:
+def _proofs_of(model: "Model") -> Json:
     """What is proved of the distance of each coefficient, per unit, from the best one; empty where nothing is."""
     found: Json = (model.training.get("effects") or {}).get("coefficients", {})
     return found if any(told.get("within") is not None or told.get("proved") for told in found.values()) else {}
@@ -302,7 +302,7 @@ def _own_coefficients(model: "Model") -> str:
 def _show_coefficients(model: "Model", most: int | None) -> None:
     bent = {model.encoder.features[j] for place in model.encoder.bent.values() for j in range(place.start, place.stop)}
     used = [c for c in model.coefficients if c.size > 0 and c.feature not in bent]
-    several, proved = model.weights.ndim > 1, _proved_of(model)
+    several, proved = model.weights.ndim > 1, _proofs_of(model)
     names = [f"per unit, {label}" for label in model.classes.tolist()] if several else ["per unit"]
     names += ["within"] * bool(proved) + ["per deviation"] * (not several) + ["proved"] * bool(proved)
     numbers = set(model.encoder.numbers)

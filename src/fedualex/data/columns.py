@@ -181,7 +181,7 @@ class CellError(ValueError):
 
 
 @contextmanager
-def naming_rows(table: Mapping[str, Any], key: str | None, owners: Sequence[Any] | None = None) -> Iterator[None]:
+def name_rows(table: Mapping[str, Any], key: str | None, owners: Sequence[Any] | None = None) -> Iterator[None]:
     """What is refused of a row is told with its value in the column `key`, and with the client whose it is."""
     try:
         yield

@@ -68,7 +68,7 @@ class Line:
     previous: str = BEGINNING
 
     @property
-    def released(self) -> bool:
+    def has_left(self) -> bool:
         """Whether something left, or may have left, the site."""
         return self.kind in (RELEASE, TORN)
 
@@ -357,7 +357,7 @@ class Ledger:
             self._count(line)
 
     def _count(self, line: Line) -> None:
-        if not line.released:
+        if not line.has_left:
             return
         self._times.append((line.seconds, line.sums))
         self._numbers[line.kit] += line.numbers
@@ -514,7 +514,7 @@ def _count_runs(lines: list[Line]) -> int:
 
 
 def _totals(reading: Reading, delta: float) -> Json:
-    released = [line for line in reading.lines if line.released]
+    released = [line for line in reading.lines if line.has_left]
     noises = Counter(line.noise for line in released if line.noise is not None)
     return {
         "releases": len(released) + (reading.torn is not None),

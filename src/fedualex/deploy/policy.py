@@ -229,7 +229,7 @@ def _flag(name: str, value: object) -> bool:
     return of_type(name, value, bool, "true or false")
 
 
-def _required(name: str, value: object) -> bool:
+def _is_required(name: str, value: object) -> bool:
     if isinstance(value, bool):
         return value
     return bool(one_word_of(REQUIRED, ALLOWED)(name, value) == REQUIRED)
@@ -292,7 +292,7 @@ class Policy:
         default=None,
     )
     secure_sums: bool = option(
-        _required,
+        _is_required,
         "Whether what is added up over sites leaves under masks only, 'required' or 'allowed': the server sees sums.",
         default=False,
     )

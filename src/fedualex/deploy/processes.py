@@ -27,7 +27,7 @@ _children: list[subprocess.Popen[bytes]] = []
 def start(folder: Path, name: str, environment: Mapping[str, str] = os.environ) -> None:
     """Start a party, "server" or a site, by its start.sh, unless it runs already; its output goes to log.txt."""
     record = _read(folder)
-    if running(folder).get(name):
+    if alive_parties(folder).get(name):
         return
     party = Layout(folder).party(name)
     with open(party / LOG, "ab") as log:
@@ -44,7 +44,7 @@ def start(folder: Path, name: str, environment: Mapping[str, str] = os.environ) 
     write_json(folder / RECORD, record)
 
 
-def running(folder: Path) -> dict[str, bool]:
+def alive_parties(folder: Path) -> dict[str, bool]:
     """Which of the parties that were started are alive."""
     return {name: _is_alive(party) for name, party in _read(folder)["parties"].items()}
 
@@ -53,7 +53,7 @@ def members(folder: Path, name: str) -> list[psutil.Process]:
     """The process of a party, first if it is alive, and all that came of it."""
     record = _read(folder)
     own = record["parties"].get(name, {}).get("pid")
-    return sorted(_marked(f"{record['mark']} {name}"), key=lambda process: process.pid != own)
+    return sorted(_find_marked(f"{record['mark']} {name}"), key=lambda process: process.pid != own)
 
 
 def down(folder: Path, *names: str, timeout: float = 10.0) -> None:
@@ -78,7 +78,7 @@ def until(done: Callable[[], bool], folder: Path, names: Iterable[str], timeout:
     """Wait, as long as these parties are alive."""
     end = time.monotonic() + timeout
     while not done():
-        alive = running(folder)
+        alive = alive_parties(folder)
         if dead := [name for name in names if not alive.get(name)]:
             log = Layout(folder).party(dead[0]) / LOG
             tail = " ".join(log.read_text(errors="replace").split())[-400:]
@@ -88,7 +88,7 @@ def until(done: Callable[[], bool], folder: Path, names: Iterable[str], timeout:
         time.sleep(0.5)
 
 
-def _marked(mark: str) -> list[psutil.Process]:
+def _find_marked(mark: str) -> list[psutil.Process]:
     return [process for process in psutil.process_iter() if _mark_of(process) == mark]
 
 

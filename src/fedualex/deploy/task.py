@@ -241,7 +241,7 @@ class Task:
         """The side of one site, with a problem that holds its own data and nobody else's."""
         with double():
             method, _ = self._method_with_steps(problem)
-            setup, agreed = self._setup(problem, method), self._agreed(problem, method)
+            setup, agreed = self._setup(problem, method), self._digest_agreed(problem, method)
             number = self.sites.index(name)
             factors = own_factors(setup, self._weights(), number)
             told = fingerprint(agreed, self.sites, self._weights())
@@ -296,7 +296,7 @@ class Task:
         start = start_of(setup, view, z0, self.options, averages=self.averages)
         dtype, precision = choose_precision(method, self.options)
         decides = checkpoints.run_id(setup, start, decisive_options(replace(self.options, dtype=dtype)), *self.sites)
-        return Prepared(view, setup, start, f"{self._agreed(view, method)}-{decides}", chosen, precision)
+        return Prepared(view, setup, start, f"{self._digest_agreed(view, method)}-{decides}", chosen, precision)
 
     def _judgement(self, run: Prepared) -> Judgement:
         options = self.options
@@ -308,7 +308,7 @@ class Task:
             everything=options.tol is not None or options.output != "last",
         )
 
-    def _agreed(self, problem: AbstractProblem, method: Method) -> str:
+    def _digest_agreed(self, problem: AbstractProblem, method: Method) -> str:
         """What a site's answers depend on besides its data and its loss, as a word that server and sites compare.
 
         Not the code of the loss, whose bytes differ between versions of Python.

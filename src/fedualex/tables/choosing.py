@@ -220,7 +220,7 @@ def _pool(mass: Reals, total: Reals) -> tuple[Reals, Reals]:
 
 @runtime_checkable
 class Parties(Protocol):
-    """All parties together. `summaries`, `surveys` and `held_out` are one exchange each."""
+    """All parties together. `summaries`, `surveys` and `measure_held_out` are one exchange each."""
 
     @property
     def folds(self) -> int:
@@ -239,8 +239,8 @@ class Parties(Protocol):
         """The parts of all parties' `FoldedRows.survey`, by `added_surveys`."""
         ...
 
-    def held_out(self, requests: Sequence[tuple[int, Any]]) -> Known:
-        """The summaries of all parties' `FoldedRows.held_out`, merged."""
+    def measure_held_out(self, requests: Sequence[tuple[int, Any]]) -> Known:
+        """The summaries of all parties' `FoldedRows.measure_held_out`, merged."""
         ...
 
 
@@ -262,9 +262,9 @@ class PartiesHere:
         """One after the other."""
         return added_surveys(party.survey(requests) for party in self.members)
 
-    def held_out(self, requests: Sequence[tuple[int, Any]]) -> Known:
+    def measure_held_out(self, requests: Sequence[tuple[int, Any]]) -> Known:
         """One after the other."""
-        return merged(party.held_out(requests) for party in self.members)
+        return merged(party.measure_held_out(requests) for party in self.members)
 
 
 def fold_rows(
@@ -518,9 +518,9 @@ class _Search:
                 break
         return found
 
-    def held_out(self, folded: list[list[Solved]]) -> Reals:
+    def measure_held_out(self, folded: list[list[Solved]]) -> Reals:
         """(folds, values, 2, parts)."""
-        found = self.parties.held_out([(k, one.point.x) for k, own in enumerate(folded) for one in own])
+        found = self.parties.measure_held_out([(k, one.point.x) for k, own in enumerate(folded) for one in own])
         self._count("losses of held-out rows")
         sums = np.asarray(found[HELD_OUT])
         return sums.reshape(len(folded), -1, *sums.shape[1:])
@@ -528,7 +528,7 @@ class _Search:
     def curve(self, values: NDArray[np.float64], fits: list[list[Solved]], rule: Rule, said: str) -> Curve:
         """What held-out rows say of all fits, those of all rows last; said: what should be said in any case."""
         recipe, (*folded, path) = self.recipe, fits
-        measured = measure_folds(recipe, self.known[-1], self.held_out(folded))
+        measured = measure_folds(recipe, self.known[-1], self.measure_held_out(folded))
         gaps = np.max([[one.gap for one in own] for own in fits], axis=0)
         best, chosen, warning = choose(measured, rule, gaps <= np.maximum(self.tol, measured.error))
         return Curve(

@@ -198,7 +198,7 @@ class FoldedRows:
         found: Saddle = self._surveyor(f)[1].problem.like
         return found
 
-    def held_out(self, requests: Sequence[tuple[int, Any]]) -> Summary:
+    def measure_held_out(self, requests: Sequence[tuple[int, Any]]) -> Summary:
         """What the goal's measure needs of the rows of fold k, at each (k, x): one row of sums for each request."""
         parts = list[Reals]()
         for k, several in groupby(requests, key=lambda request: request[0]):

@@ -93,7 +93,7 @@ class AskedOnce:
 
     def __init__(self, parties: Parties):
         self.parties, self.folds = parties, parties.folds
-        self.surveys, self.held_out = parties.surveys, parties.held_out
+        self.surveys, self.measure_held_out = parties.surveys, parties.measure_held_out
         self._summaries: list[Known] = []
         self._settled = False
 

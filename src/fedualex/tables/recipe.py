@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ..arrays import Reals, Values
 from ..data import Coding, Encoder, Standardizer, Table
-from ..data.columns import complete_rows, is_text, naming_rows, plain_column, refuse_odd_cells, refuse_twins
+from ..data.columns import complete_rows, is_text, name_rows, plain_column, refuse_odd_cells, refuse_twins
 from ..data.curves import FEWEST_IN_BIN
 from ..data.differences import find_differences
 from ..data.encoder import CATEGORIES, DROP, MEAN, PLAIN, known_holes
@@ -374,7 +374,7 @@ class TableRecipe:
                     raise ConfigurationError(f"{key} must name features, got {name!r}")
                 if name not in features:
                     raise ConfigurationError(f"{key}: {table.source} has no column {name!r}; {hint(name, features)}")
-        with naming_rows(table, self.id, owners):
+        with name_rows(table, self.id, owners):
             refuse_odd_cells(features, coding.categories)
             for name in coding.smooth:
                 if name in coding.categories:

@@ -12,7 +12,7 @@ from support.times import columns, write
 from fedualex import models
 from fedualex.cli.deploy_run import ending, ending_words
 from fedualex.deploy.clients import SilentSitesError
-from fedualex.deploy.consortium.check import checked
+from fedualex.deploy.consortium.check import check_site
 from fedualex.deploy.consortium.deployment import find_unfinished
 from fedualex.deploy.consortium.kit import plan_deployment, write_table_deployment
 from fedualex.deploy.ledger import audit
@@ -88,7 +88,7 @@ def test_sites_have_the_unpenalized_hazards_of_a_fit(tmp_path, secure_sums):
 def test_check_announces_the_sums_that_leave(tmp_path):
     write_heart(tmp_path, heart_columns(300))
     root = deployed(tmp_path, CENTERS, **HEART)
-    said = checked(root / "sites" / CENTERS[0])
+    said = check_site(root / "sites" / CENTERS[0])
     assert "A model without penalty takes no run" in said.words
     run_in_threads(root)
     announced = {(one.task, one.numbers) for one in said.beside}

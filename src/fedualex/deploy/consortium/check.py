@@ -81,7 +81,7 @@ class Checked:
         held = 0 if self.table.held_out is None else self.table.held_out.rows
         features = ", ".join(name for name in own.trained if name not in self.recipe.beside)
         rows = [
-            [str(number), name, rule, _shape(value), _shown(value)]
+            [str(number), name, rule, _shape(value), _preview(value)]
             for number, summary in enumerate(self.summaries, 1)
             for rule, name, value in entries(summary)
         ]
@@ -93,7 +93,7 @@ class Checked:
                 f"rules in force: {', '.join(f'{name} = {value}' for name, value in self.rules.items()) or 'none'}",
                 *self._rare,
                 f"Before a run this site sends the names of its features, then {self.recipe.exchanges} summaries of "
-                f"{', '.join(map(str, self.summarized))} numbers:",
+                f"{', '.join(map(str, self.numbers_of_summaries))} numbers:",
                 table,
                 f"{UNDER_MASKS if self.keys else IN_THE_CLEAR}. {self._then}",
             ]
@@ -107,7 +107,7 @@ class Checked:
         return [f"told as {word!r}, by least_category: {'; '.join(columns)}" for word, columns in told.items()]
 
     @property
-    def summarized(self) -> list[int]:
+    def numbers_of_summaries(self) -> list[int]:
         """How many numbers leave in each summary, by the count of rules and ledger."""
         return [Release("summary").count_numbers(pack_summary(one)).numbers or 0 for one in self.summaries]
 
@@ -124,12 +124,12 @@ class Checked:
             where = "exchanges for a certificate or a correction"
         return (
             f"{steps}In {where} it sends {self.survey.numbers} numbers for a point: its mean loss there and the "
-            f"gradient of it, if the other sites have the same categories and classes. {self._bent}Beside the run:\n"
-            f"{beside}"
+            f"gradient of it, if the other sites have the same categories and classes. {self._curvature_sentence}"
+            f"Beside the run:\n{beside}"
         )
 
     @property
-    def _bent(self) -> str:
+    def _curvature_sentence(self) -> str:
         if self.curvature is None:
             return ""
         but = f"; but {self.no_curvature}, so that the run goes on without them" if self.no_curvature else ""
@@ -147,7 +147,7 @@ class Checked:
             "columns": list(self.table.trained),
             "rules": self.rules,
             "summaries": sent,
-            "numbers_in_summaries": self.summarized,
+            "numbers_in_summaries": self.numbers_of_summaries,
             "numbers_in_an_exchange": None if self.survey is None else self.survey.numbers,
             "numbers_in_a_round": None if self.round is None else self.round.numbers,
             "numbers_with_curvature": None if self.curvature is None else self.curvature.numbers,
@@ -156,7 +156,7 @@ class Checked:
         }
 
 
-def checked(party: Path) -> Checked:
+def check_site(party: Path) -> Checked:
     """What the folder of a site holds; a refusal in one sentence of what would be refused in a run."""
     settings = settings_of(party)
     if "site" not in settings or not has_tables(settings):
@@ -177,7 +177,7 @@ def checked(party: Path) -> Checked:
     summaries: list[Summary] = []
     try:
         known = _summarize_elsewhere(recipe, table, settings, summaries)
-        survey, steps, bent = _declared(recipe, known, settings)
+        survey, steps, bent = _declare_run(recipe, known, settings)
     except ValueError as error:  # one class, as a rule: the other sites have the other
         if len(summaries) < Encoder.exchanges:
             raise
@@ -274,7 +274,7 @@ class _Beside:
             with double():
                 answer = summarize_surveys([(own.folds, survey)], own.survey([(own.folds, survey)]))
             found.append(self._announce(asked, what, answer))
-        losses = own.held_out([(0, point.x)])
+        losses = own.measure_held_out([(0, point.x)])
         return [*found, self._announce(replace(asked, kind=FOLD_LOSSES), "a model without a fold", losses)]
 
     def effects(self) -> list[Announced]:
@@ -325,7 +325,7 @@ def _all_apart(known: Known, recipe: TableRecipe) -> Known:
     return {name: np.maximum(value, recipe.least_rows) if name in counted else value for name, value in known.items()}
 
 
-def _declared(
+def _declare_run(
     recipe: TableRecipe, known: list[Known], settings: Json
 ) -> tuple[Release | None, Release | None, Release | None]:
     """What leaves in a survey of one point, in a round of steps at sites, and with second derivatives, as declared."""
@@ -355,7 +355,7 @@ def _shape(value: Any) -> str:
     return " x ".join(map(str, np.shape(value))) or "1"
 
 
-def _shown(value: object) -> str:
+def _preview(value: object) -> str:
     array = np.asarray(value).ravel()
     text = [str(item) if isinstance(item, str) else f"{item:.6g}" for item in array[:FEW].tolist()]
     return ", ".join(text) + (", ..." if array.size > FEW else "")

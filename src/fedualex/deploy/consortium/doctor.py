@@ -19,7 +19,7 @@ from ..party import SECURE, SERVER, read_settings
 from ..policy import POLICY, read_policy
 from ..secure.sums import AUTHORITY, KEY, has_keys
 from .agreement import agreement, has_tables
-from .check import checked
+from .check import check_site
 from .settings import settings_of
 
 GOOD, NOTE, WRONG = "good", "note", "wrong"
@@ -197,7 +197,7 @@ def _table(party: Party) -> Said:
     if "site" not in settings or not has_tables(settings):
         yield GOOD, "none here"
         return
-    found = checked(folder)
+    found = check_site(folder)
     if found.short_of:
         yield NOTE, f"it can be read, but {short(found.short_of)}"
     else:

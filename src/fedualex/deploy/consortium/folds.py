@@ -159,7 +159,7 @@ class SitesWithFolds:
     def surveys(self, requests: Requests) -> list[list[Surveyed]]:
         return read_surveys(requests, self._ask(PATH, pack_surveys(requests)))
 
-    def held_out(self, requests: Sequence[tuple[int, Any]]) -> Known:
+    def measure_held_out(self, requests: Sequence[tuple[int, Any]]) -> Known:
         return self._ask(FOLD_LOSSES, pack_points(requests))
 
     def _ask(self, task: str, arrays: Arrays) -> Mapping[str, Reals]:

@@ -85,7 +85,7 @@ class TableServer:
         from ..secure.joining import TASK, pack_roster  # which needs cryptography
 
         if (packed := pack_roster(self.party)) is not None:
-            self.exchange.ask_all(TASK, packed, 0, _done("taken"))
+            self.exchange.ask_all(TASK, packed, 0, _reader_of_word("taken"))
 
     def choose(self, known: Sequence[Known]) -> list[Known]:
         """What all parties know once held-out rows have chosen the penalty; the curve is kept beside it."""
@@ -125,7 +125,7 @@ class TableServer:
             model = replace(model, training={**model.training, "done": [*model.training.get("done", ()), said]})
         save(model, self.party / MODEL)
         sites = list(self.exchange.order)  # all of them, whatever one has refused before
-        kept = self.exchange.ask("model", pack_model(model), 0, sites, len(sites), _done("kept"))
+        kept = self.exchange.ask("model", pack_model(model), 0, sites, len(sites), _reader_of_word("kept"))
         log.info("the model is kept at the server and at %d sites", len(kept))
         return model
 
@@ -204,7 +204,7 @@ def _column_names(arrays: Arrays) -> list[str]:
     return names
 
 
-def _done(word: str) -> Any:
+def _reader_of_word(word: str) -> Any:
     """A reader of replies that say nothing but that something is done."""
 
     def read(arrays: Arrays) -> bool:

@@ -326,11 +326,11 @@ class TableSite:
         asked = self.site().declare(request)
         if not self.recipe.weighs_parties or request.task not in ("survey", CURVATURE, "round"):
             return asked
-        return self._weighed(asked, self.site().asked_y(request))
+        return self._add_weights(asked, self.site().asked_y(request))
 
     def declare_model(self, request: Request) -> Release:
         """One model, on the rows of the sites that hold out enough; its calibration at one place."""
-        subject, held = digest_model(unpack_model(request.arrays)), self._enough_held_out()
+        subject, held = digest_model(unpack_model(request.arrays)), self._have_enough_held_out()
         if request.task == CALIBRATE:
             beta, _ = unpack_place(request.arrays)
             subject = f"{subject}{PLACE}{beta.tolist()}"
@@ -342,10 +342,10 @@ class TableSite:
         places = [(f, point) for f, survey in unpack_surveys(request.arrays, folded.like) for point in survey.points]
         parameters = max((np.size(x) for f, _ in places for x in folded.like(f).x.values()), default=0)
         asked = Release(PATH, len(places), parameters=parameters, rows=folded.fewest_trained)
-        asked = self._of_folds(asked, folded, self._joined())
+        asked = self._of_folds(asked, folded, self._read_joined())
         if not self.recipe.weighs_parties:
             return asked
-        return self._weighed(asked, np.stack([point.y for _, point in places]))
+        return self._add_weights(asked, np.stack([point.y for _, point in places]))
 
     def declare_summary(self, request: Request) -> Release:
         """One sum; from the goal's own summaries on of classes and groups."""
@@ -369,7 +369,7 @@ class TableSite:
         """One for each point."""
         folded = self.settled_folds()
         points = unpack_points(request.arrays, folded.like)
-        return self._of_folds(Release(FOLD_LOSSES, len(points)), folded, self._joined())
+        return self._of_folds(Release(FOLD_LOSSES, len(points)), folded, self._read_joined())
 
     def _of_folds(self, asked: Release, folded: FoldedRows, joined: Sequence[Known]) -> Release:
         """Two sums, with a fold and without it, tell of the fold alone; where sites are weighed, of each site's."""
@@ -383,9 +383,9 @@ class TableSite:
         release = Release(EFFECTS, 1, parameters=int(np.size(asked["beta"])))
         if not self.recipe.weighs_parties or "y" not in asked:  # the ordinary model counts rows alike
             return release
-        return self._weighed(replace(release, mixed=False), np.asarray(asked["y"])[None])
+        return self._add_weights(replace(release, mixed=False), np.asarray(asked["y"])[None])
 
-    def _weighed(self, asked: Release, y: NDArray[Any]) -> Release:
+    def _add_weights(self, asked: Release, y: NDArray[Any]) -> Release:
         """With what each site counts with at these points, and how far they are out of the domain."""
         problem = cast(Any, self.site().problem)
         with double():
@@ -409,7 +409,7 @@ class TableSite:
     def site(self) -> Site:
         """Its side of the run, once the parties have agreed."""
         if self._site is None:
-            self._site = self._made(self._known())
+            self._site = self._make_site(self._known())
         return self._site
 
     def columns(self, request: Request) -> Arrays:
@@ -428,7 +428,7 @@ class TableSite:
         self._check_known(known)
         if reason := why_not_spread(self.recipe.party_weights(known)):
             raise DisagreementError(reason)
-        self._site = self._made(known)
+        self._site = self._make_site(known)
         self._keep(known, KNOWN)
         differences = self.answers.differences(known)
         for kind, columns in differences.items():
@@ -502,17 +502,17 @@ class TableSite:
     def measure_folds(self, request: Request) -> Arrays:
         """Sums of losses of held-out folds."""
         folded = self.settled_folds()
-        return pack_summary(folded.held_out(unpack_points(request.arrays, folded.like)))
+        return pack_summary(folded.measure_held_out(unpack_points(request.arrays, folded.like)))
 
     def settled_folds(self) -> FoldedRows:
         """Its rows in folds, with what all parties know of each."""
         if self._settled is None:
             folded = self._folds()
-            folded.settle(self._known_by_fold(self._joined()))
+            folded.settle(self._known_by_fold(self._read_joined()))
             self._settled = folded
         return self._settled
 
-    def _joined(self) -> list[Known]:
+    def _read_joined(self) -> list[Known]:
         if (joined := self._read(FOLDS)) is None:
             raise DisagreementError("this site has not been told what the parties know of the folds")
         return joined
@@ -561,12 +561,12 @@ class TableSite:
             self._believed.add(seen)
         return ""
 
-    def _enough_held_out(self) -> list[bool]:
+    def _have_enough_held_out(self) -> list[bool]:
         """Which sites hold out enough rows to be measured on, as far as can be told from the rows they train on."""
         held = self.recipe.counts(self._known()) * self.holdout / (1 - self.holdout)
         return [bool(count >= self.least_held_out) for count in np.round(held)]
 
-    def _made(self, known: Sequence[Known]) -> Site:
+    def _make_site(self, known: Sequence[Known]) -> Site:
         return self.make_site(self.recipe.problem(known, [self.answers.examples(known)]), known)
 
 

@@ -78,7 +78,7 @@ class State:
     detail: str
 
     @property
-    def ended(self) -> bool:
+    def has_ended(self) -> bool:
         """Whether nothing more will happen."""
         return self.phase in ("finished", "stopped", "failed", "lost")
 
@@ -123,7 +123,7 @@ def state(folder: Path) -> State:
 def wait(folder: Path, seconds: float) -> State:
     """The state in which the latest run ends, or the one it is in after so many seconds."""
     deadline = time.monotonic() + seconds
-    while not (found := state(folder)).ended and time.monotonic() < deadline:
+    while not (found := state(folder)).has_ended and time.monotonic() < deadline:
         ask = min(time.monotonic() + ASK_SECONDS, deadline)
         while _own_word(folder) is None and time.monotonic() < ask:
             time.sleep(POLL_SECONDS)

@@ -49,13 +49,13 @@ def _key(folder: Path, name: str) -> str:
 def wait_for_port(folder: Path) -> None:
     """Wait until the SuperLink accepts connections."""
     deadline = time.monotonic() + WAIT_SECONDS
-    while not listening(folder):
+    while not is_listening(folder):
         if time.monotonic() > deadline:
             raise FlowerError(f"no SuperLink at port {port(folder)} of this machine after {WAIT_SECONDS} seconds")
         time.sleep(0.5)
 
 
-def listening(folder: Path) -> bool:
+def is_listening(folder: Path) -> bool:
     """Whether the SuperLink accepts connections."""
     try:
         socket.create_connection(("127.0.0.1", port(folder)), timeout=5).close()
@@ -85,7 +85,7 @@ def up(folder: Path) -> list[str]:
     names = site_names(folder)
     try:
         start_server(folder)
-        _wait_until_forgotten(folder, sum(processes.running(folder).get(name, False) for name in names))
+        _wait_until_forgotten(folder, sum(processes.alive_parties(folder).get(name, False) for name in names))
         for name in names:
             start_site(folder, name)
         wait_until_connected(folder, names)
@@ -106,7 +106,7 @@ def start_server(folder: Path) -> None:
     """Start the SuperLink, and return when it knows the sites' keys."""
     processes.start(folder, SERVER, environment(Layout(folder).server))
     what = "the SuperLink to know all keys"
-    processes.until(lambda: listening(folder) and _registered(folder), folder, [SERVER], READY_SECONDS, what)
+    processes.until(lambda: is_listening(folder) and _knows_all_keys(folder), folder, [SERVER], READY_SECONDS, what)
 
 
 def start_site(folder: Path, name: str) -> None:
@@ -118,21 +118,21 @@ def start_site(folder: Path, name: str) -> None:
 def wait_until_connected(folder: Path, sites: list[str]) -> None:
     """Wait until as many nodes are online."""
     what = f"{len(sites)} nodes to be online"
-    processes.until(lambda: connected(folder) >= len(sites), folder, [SERVER, *sites], READY_SECONDS, what)
+    processes.until(lambda: count_nodes(folder) >= len(sites), folder, [SERVER, *sites], READY_SECONDS, what)
 
 
 def _wait_until_forgotten(folder: Path, alive: int) -> None:
     """Sites that could not take their leave are held to be online for a minute, and their new SuperNodes refused."""
     what = "sites of before to be forgotten"
-    processes.until(lambda: connected(folder) <= alive, folder, [SERVER], READY_SECONDS, what)
+    processes.until(lambda: count_nodes(folder) <= alive, folder, [SERVER], READY_SECONDS, what)
 
 
-def connected(folder: Path) -> int:
+def count_nodes(folder: Path) -> int:
     """How many nodes the SuperLink holds to be online."""
     return sum(node["status"] == "online" for node in flwr(folder, "supernode", "list")["nodes"])
 
 
-def _registered(folder: Path) -> bool:
+def _knows_all_keys(folder: Path) -> bool:
     nodes = _nodes(folder)
     return all(name in nodes and nodes[name]["key"] == _key(folder, name) for name in site_names(folder))
 

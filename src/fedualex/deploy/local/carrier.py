@@ -228,14 +228,14 @@ class Processes:
                     child.process, child.start_at, child.ends = None, now + child.pause, child.ends + 1
                     child.pause = min(2 * child.pause, LONGEST_PAUSE)
                 if now >= child.start_at and self._loading(now) < AT_ONCE:
-                    child.process, child.started_at = self._started(child.folder), now
+                    child.process, child.started_at = self._start_site(child.folder), now
 
     def _loading(self, now: float) -> int:
         """How many sites were started a short while ago and are not connected yet."""
         late = now - LOAD_SECONDS
         return sum(c.process is not None and c.link is None and c.started_at > late for c in self._children.values())
 
-    def _started(self, folder: Path) -> "subprocess.Popen[bytes]":
+    def _start_site(self, folder: Path) -> "subprocess.Popen[bytes]":
         address = "{}:{}".format(*self._listener.getsockname())
         with open(folder / "log.txt", "ab") as output:
             return subprocess.Popen(

@@ -47,7 +47,7 @@ def up(folder: Path, *, timeout: float = 120.0) -> list[str]:
     try:
         start(folder, SERVER, *sites)
         what = f"{len(sites)} sites to reach the server"
-        processes.until(lambda: set(sites) <= set(job.connected(folder)), folder, [SERVER, *sites], timeout, what)
+        processes.until(lambda: set(sites) <= set(job.connected_sites(folder)), folder, [SERVER, *sites], timeout, what)
     except BaseException:
         processes.down(folder)
         raise

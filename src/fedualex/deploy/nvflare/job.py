@@ -109,7 +109,7 @@ def write_job(path: Path, min_sites: int) -> Path:
     return path
 
 
-def connected(folder: Path) -> list[str]:
+def connected_sites(folder: Path) -> list[str]:
     """The sites that the server hears from; none if the server cannot be reached."""
     try:
         with session(Layout(folder).admin) as opened:
