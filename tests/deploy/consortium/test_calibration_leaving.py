@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-from fedualex.deploy.policy import Policy
+from fedualex.deploy.policy import MOST_PLACES, Policy
 from fedualex.inference import measures
 from fedualex.inference.measures import (
     BINS,
@@ -115,6 +115,22 @@ def test_without_rounding_scores_are_known_from_the_same_numbers(monkeypatch):
     rng = np.random.default_rng(0)
     parties = [held_out(rng, LEAST) for _ in range(3)]
     assert least_apart(*parties[0], asked_places(parties)) < 1e-6
+
+
+@pytest.mark.parametrize("parties", [1, 3])
+def test_a_server_that_picks_its_places_finds_a_score_even_of_a_sum(parties):
+    """No rule prevents it: with a slope of a million a calibration counts the rows above a threshold. docs/trust.md."""
+    rng = np.random.default_rng(parties)
+    some = [held_out(rng, LEAST) for _ in range(parties)]
+    low, high = -20.0, 20.0
+    for _ in range(MOST_PLACES):
+        middle = (low + high) / 2
+        beta = np.array([-1e6 * middle, 1e6])
+        sums = add_up([coarse(summarize_calibration(Logistic(), *party, beta, False)) for party in some])
+        above = sums["slope"][0] + np.sum(np.concatenate([answers for _, answers in some]) > 0)
+        low, high = (middle, high) if above > 0.5 else (low, middle)
+    largest = max(np.max(scores) for scores, _ in some)
+    assert abs(low - largest) < 1e-6
 
 
 def test_no_tenth_of_predicted_risk_is_told_of_fewer_than_five_rows():
