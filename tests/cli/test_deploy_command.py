@@ -539,7 +539,7 @@ def test_commands_refuse_in_one_sentence(tmp_path, finished):
 def test_a_server_that_is_not_up_is_one_sentence(deploy):
     made = deploy("nvflare", up=False)
     told = json.loads(cli("status", made.folder, "--json").stdout)
-    nothing = {"round": None, "exchanges": None, "status": None}
+    nothing = {"round": None, "exchanges": None, "status": None, "failure": None}
     assert told == {"engine": "unreachable", **nothing, "run": str(made.run_folder)}
     one_sentence(cli("run", made.folder, code=1), "cannot be reached: start it, or all with `up`")
 

@@ -225,7 +225,8 @@ def checkpoint(file: Path) -> list:
 def simulate(root: Path, problem, method: str, **options) -> tuple[list, fx.Run]:
     settings = {**RUN, **options}
     noise = settings.pop("noise")
-    settings.pop("timeout")
+    for of_deployments in ("timeout", "patience"):
+        settings.pop(of_deployments, None)
     made = getattr(fx, method)(eta_c=0.1, eta_s=1.0)
     file = root / f"{method}.npz"
     file.unlink(missing_ok=True)
