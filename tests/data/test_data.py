@@ -353,6 +353,16 @@ def test_none_and_nan_among_objects_are_missing():
     assert data.Encoder.fit(days).features == ("day=2020-01-02 (against 2020-01-01)",)
 
 
+def test_none_in_a_file_is_missing_among_numbers_and_a_word_among_texts(tmp_path):
+    file = tmp_path / "drugs.csv"
+    file.write_text("drug,dose,other,stopped\naspirin,5,none,NA\nnone,None,None,\nNA,none,none,?\n")
+    table = data.read_csv(file)
+    assert table["drug"].tolist() == ["aspirin", "none", ""]
+    np.testing.assert_array_equal(table["dose"], [5, np.nan, np.nan])
+    assert table["other"].tolist() == ["none", "None", "none"]
+    np.testing.assert_array_equal(table["stopped"], [np.nan] * 3)
+
+
 def test_only_text():
     encoder = data.Encoder.fit({"a": np.array(["x", "y"])})
     np.testing.assert_array_equal(encoder.transform({"a": np.array(["y", "x"])}), [[1], [0]])

@@ -16,8 +16,10 @@ from ..storage import read_arrays
 from ..validation import one_of, short
 from .columns import Table, from_values, required
 
-MISSING = frozenset({"", "?", "na", "n/a", "nan", "null", "none"})
+MISSING = frozenset({"", "?", "na", "n/a", "nan", "null"})
 """What a text file may write, in any case, where a value is missing."""
+NONE = "none"
+"""The same in a column of numbers. Among texts it is one of them: a patient who takes no drug."""
 
 DELIMITERS = ",;\t|"
 
@@ -32,7 +34,7 @@ def read_csv(
         None is ".", and also "," for a column that is not numeric otherwise, in a file whose columns a comma does not
         separate. text: the names of columns that are text, whatever they hold.
     A column is numbers if all its values that are not missing are, integers if they are and none is missing;
-    otherwise it is text. Missing is an empty field, ?, NA, N/A, NaN, null or None, in any case.
+    otherwise it is text. Missing is an empty field, ?, NA, N/A, NaN or null, in any case, and None among numbers.
     path: the file.
     Returns: a `Table`.
     Raises: a ValueError that names the line, if rows have different lengths or a number is infinite.
@@ -144,9 +146,10 @@ def _check_path(path: object) -> None:
 def _column(values: list[str], signs: tuple[str, ...]) -> Values:
     """Numbers with one of these decimal signs, or text."""
     stripped = ["" if value.strip().lower() in MISSING else value.strip() for value in values]
-    for sign in signs:
+    known = [value if value.lower() != NONE else "" for value in stripped]
+    for sign in signs if any(known) or not any(stripped) else ():
         with suppress(ValueError):
-            return from_values([_number(value, sign) if value else None for value in stripped])
+            return from_values([_number(value, sign) if value else None for value in known])
     return np.array(stripped)
 
 
