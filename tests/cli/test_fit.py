@@ -57,7 +57,7 @@ def test_fit_ends_with_the_certificate_the_test_and_named_coefficients(fair):
 
 
 def test_the_run_of_a_fit_can_be_verified(fair):
-    result = cli("verify", fair[0] / "run")
+    result = cli("verify", fair[0])
     assert result.exit_code == 0, result.output
 
 

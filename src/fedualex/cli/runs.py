@@ -246,7 +246,7 @@ VERIFIED = {"VERIFIED": 0, "DIFFERS": 1, "CANNOT_BE_READ": 2, "NOT_FULLY_CHECKED
 @json_option
 @one_line_errors
 def verify(folder: Path, trust: bool, verbose: bool, as_json: bool) -> None:
-    """Compute the certificates of a run again, in plain numpy, and compare; or of all runs in a folder of them.
+    """Compute the certificates of a run, or of a fit, again in plain numpy, and compare; or of all runs in a folder.
 
     One line, and above it what does not agree or could not be checked.
 

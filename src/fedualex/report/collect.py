@@ -10,9 +10,8 @@ from ..palette import styles
 from ..paper.claims import is_case, is_small, judge_claims
 from ..paper.reproduction import SMALL
 from ..runs import folder
-from ..runs.folder import StoredRun
+from ..runs.folder import RUN_OF_FIT, StoredRun
 from ..storage import Json
-from ..tables.kept_model import RUN
 from ..tables.measures import worst
 from .committee import first_sentence
 from .panels import compared_panel, exact_of, experiment_panel, runs_panel, verdicts
@@ -24,7 +23,7 @@ from .studies import Study, collect_studies
 def fit_around(run: Path) -> Path | None:
     """The folder of the fit that a run belongs to; None if it belongs to none."""
     home = run.resolve()
-    return home.parent if home.name == RUN and (home.parent / MODEL / JSON).exists() else None
+    return home.parent if home.name == RUN_OF_FIT and (home.parent / MODEL / JSON).exists() else None
 
 
 def fitted_model(path: Path) -> Model | None:
@@ -80,8 +79,7 @@ def _measures(model: Model) -> Json | None:
 
 def collect(path: Path) -> Json:
     """The report of a folder: of a run, a fit, a model, runs side by side, an experiment, or several experiments."""
-    if (path / RUN / "manifest.json").exists() and not (path / "manifest.json").exists():
-        return collect(path / RUN)
+    path = folder.run_of(path)
     if (path / JSON).exists() or ((path / MODEL / JSON).exists() and not (path / "manifest.json").exists()):
         return model_report(load(path))
     manifest = folder.read_manifest(path)

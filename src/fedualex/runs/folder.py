@@ -497,6 +497,16 @@ def load(path: Path) -> StoredRun:
     return StoredRun(path, manifest, read_history(path / "history.jsonl", ended=status is not None), status)
 
 
+RUN_OF_FIT = "run"
+"""Within the folder of a fit, beside its model, which can be taken away: the run that is verified and reported."""
+
+
+def run_of(path: Path) -> Path:
+    """The run in the folder of a fit; any other folder as it is."""
+    inside = path / RUN_OF_FIT
+    return inside if (inside / "manifest.json").exists() and not (path / "manifest.json").exists() else path
+
+
 def check_collection(path: Path, kind: str) -> None:
     """Refuse a folder that holds anything else than such a collection."""
     if path.exists() and any(path.iterdir()):

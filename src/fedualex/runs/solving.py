@@ -191,7 +191,11 @@ def solve_each(
 
 
 def runs_among(paths: Sequence[Path]) -> tuple[list[StoredRun], list[Path]]:
-    """The runs among files and folders, and what else there is; refused if something is missing, or there is no run."""
+    """The runs among files and folders, and what else there is; refused if something is missing, or there is no run.
+
+    The folder of a fit stands for its run.
+    """
+    paths = [folder.run_of(path) for path in paths]
     kinds = {path: folder.read_manifest(path)["kind"] if (path / "manifest.json").exists() else "" for path in paths}
     runs = [path for path, kind in kinds.items() if kind == "run"]
     ignored = [path for path in kinds if path not in runs]

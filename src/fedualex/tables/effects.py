@@ -26,12 +26,13 @@ from ..models import Model, load
 from ..models.store import JSON, MODEL
 from ..problems import RobustRecipe
 from ..problems.families import Family
+from ..runs.folder import RUN_OF_FIT
 from ..runs.settings import ConfigurationError
 from ..runtime.status import status_of
 from ..storage import Json
 from ..summaries import Known
 from .goals import DROPPED, GOALS, HAZARD, MEAN, PAIRS, SHARED, WORST_HAZARD
-from .kept_model import RUN, Answer
+from .kept_model import Answer
 from .recipe import TableRecipe
 
 Ask = Callable[[Known], Mapping[str, Reals]]
@@ -388,7 +389,7 @@ def find_unpenalized(
 
 def read_unpenalized(fit: Path) -> Model | None:
     """The model without penalty that a folder holds; None if it holds none, or a run."""
-    if (fit / RUN).exists() or not (fit / MODEL / JSON).exists():
+    if (fit / RUN_OF_FIT).exists() or not (fit / MODEL / JSON).exists():
         return None
     model = load(fit / MODEL)
     return model if model.certificate.get("proof") == PROOF else None

@@ -19,7 +19,7 @@ from ..data.stored import StoredTable, open_table
 from ..models import Model, save
 from ..models.store import MODEL
 from ..problems import Problem
-from ..runs.folder import load
+from ..runs.folder import RUN_OF_FIT, load
 from ..runs.settings import Configuration, ConfigurationError
 from ..runs.solving import CONTENT, describe_difference, describe_method, describe_options, is_finished, solve_into
 from ..runtime import Stop, solve
@@ -48,7 +48,7 @@ from .goals import (
     read_fit,
     read_least_rows,
 )
-from .kept_model import RUN, Answer, Calibrate, Findings, make_model, read_answer
+from .kept_model import Answer, Calibrate, Findings, make_model, read_answer
 from .large import check_large, sort_by_party
 from .limits import describe_limits
 from .measures import measured
@@ -455,11 +455,11 @@ def _fit_ordinary_hazards(planned: PlannedFit, penalty: Json) -> Ordinary | None
 
 def _answer_of_run(path: Path, planned: PlannedFit) -> Answer:
     """By a run, unless it is there already."""
-    if not is_finished(path / RUN, planned.configuration):
-        run = solve_into(path / RUN, planned.configuration)
+    if not is_finished(path / RUN_OF_FIT, planned.configuration):
+        run = solve_into(path / RUN_OF_FIT, planned.configuration)
         if run.stop is Stop.INTERRUPTED:
             raise KeyboardInterrupt
-    stored = load(path / RUN)
+    stored = load(path / RUN_OF_FIT)
     status: Json = stored.status or {}
     if status["stop"] == Stop.INFEASIBLE.name:
         raise ConfigurationError(f"there is no model: {status['stop_meaning']}")
@@ -468,8 +468,8 @@ def _answer_of_run(path: Path, planned: PlannedFit) -> Answer:
 
 def _without_penalty(path: Path, planned: PlannedFit) -> Answer:
     """By Newton's method on sums, which leaves no run behind."""
-    if (path / RUN).exists():
-        raise ConfigurationError(f"{path / RUN} holds a run of other settings: choose another --out")
+    if (path / RUN_OF_FIT).exists():
+        raise ConfigurationError(f"{path / RUN_OF_FIT} holds a run of other settings: choose another --out")
     options, wanted = planned.configuration.options, planned.wanted
     about = {key: planned.configuration.resolved[key] for key in ("problem", "run", "folder")}
     ask, until = planned.ask_effects, (options.tol, wanted.rounds, wanted.collinear)
@@ -484,9 +484,9 @@ def _with_penalty(path: Path, planned: PlannedFit, announce: Announce) -> Planne
     asked = json.loads(json.dumps({"problem": planned.configuration.resolved["problem"]}))
     kept = json.loads(file.read_text()) if file.exists() else {}
     if kept.get("asked") != asked:
-        if (path / RUN / "manifest.json").exists() and kept:
+        if (path / RUN_OF_FIT / "manifest.json").exists() and kept:
             other = describe_difference(kept["asked"], asked)
-            raise ConfigurationError(f"{path / RUN} already holds a finished run{other}: choose another --out")
+            raise ConfigurationError(f"{path / RUN_OF_FIT} already holds a finished run{other}: choose another --out")
         announce(f"{' or '.join(recipe.penalties)} is being chosen by held-out rows")
         members = planned.parties.members
         found = choose_penalty(

@@ -26,8 +26,6 @@ from .measures import measured
 from .recipe import TableRecipe
 from .weights import words_of_weights
 
-RUN = "run"
-"""Within a fit's folder, beside MODEL, which can be taken away: the run that `verify` and `report` read."""
 LEAVES = {"weights": "x['weights']", "bias": "x['bias']"}
 """As a run folder names the arrays of a linear model."""
 Measure = Callable[[Model], Json | None]

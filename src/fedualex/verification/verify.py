@@ -17,7 +17,7 @@ from ..paper import reproduction as protocol
 from ..paper.reproduction import Experiment
 from ..problems import AbstractProblem
 from ..runs import folder, folder as seal
-from ..runs.folder import StoredRun, describe, other_versions
+from ..runs.folder import RUN_OF_FIT, StoredRun, describe, other_versions
 from ..runs.settings import ConfigurationError
 from ..runs.solving import CONTENT
 from ..runtime import NONZERO, Stop, checkpoint as checkpoints
@@ -30,7 +30,6 @@ from ..storage import Json
 from ..summaries import Known, merged
 from ..tables.effects import read_unpenalized, recheck_unpenalized
 from ..tables.fit import stored_parties
-from ..tables.kept_model import RUN
 from ..tables.party import agree
 from ..tree import Saddle, Tree
 from . import recheck
@@ -395,12 +394,13 @@ NOTHING = Check("", "missing: there are no runs", None, None, None)
 
 
 def verify(path: Path, *, trust: bool = False) -> Result:
-    """Every check of a finished run, of all runs of a collection, or of a fit without penalty, which has no run.
+    """Every check of a finished run, of the run of a fit, of all runs of a collection, or of a fit without penalty.
 
     trust: whether code that the folder names may be run; without it such a run's operators are not checked.
     """
     if (model := find_unpenalized_model(path)) is not None:
         return verify_unpenalized(path, model)
+    path = folder.run_of(path)
     manifest = folder.read_manifest(path)
     match manifest["kind"]:
         case "run":
@@ -484,7 +484,7 @@ CLOSE = 1e-9
 
 def find_unpenalized_model(path: Path) -> Model | None:
     """The model of a fit without penalty; None if the folder is no such fit, nor where its run would be."""
-    return read_unpenalized(path.parent if path.name == RUN else path)
+    return read_unpenalized(path.parent if path.name == RUN_OF_FIT else path)
 
 
 def verify_unpenalized(path: Path, model: Model) -> Result:

@@ -11,14 +11,14 @@ from typing import Any
 from ...models.store import JSON, MODEL
 from ...problems import AbstractProblem
 from ...runs import folder
-from ...runs.folder import CHECKPOINT
+from ...runs.folder import CHECKPOINT, RUN_OF_FIT
 from ...runs.settings import ConfigurationError, build_method, call_entry, find_named
 from ...runtime import Run, Status, Stop
 from ...runtime.simulator import keep_compiled_programs
 from ...storage import Json, is_disk_full, read_arrays, write_atomically, write_json
 from ...summaries import Known
 from ...tables.effects import read_unpenalized
-from ...tables.kept_model import RUN, read_answer
+from ...tables.kept_model import read_answer
 from .. import Engine, Guard, RunHooks, Site, SiteFacts
 from ..engines import ENGINES, control_of
 from ..guard import guard_site, prepare_site
@@ -84,7 +84,7 @@ def heals(party: Path) -> bool:
 
 
 def _serve(engine: Engine, party: Path) -> Run | None:
-    settings, path, begun = settings_of(party), party / RUN, find_unfinished(party)
+    settings, path, begun = settings_of(party), party / RUN_OF_FIT, find_unfinished(party)
     roster = roster_of(settings, party)
     wanted = list(settings["sites"])
     settings = gather(engine, party, settings) if has_tables(settings) else settings
@@ -139,7 +139,7 @@ def _site(settings: Json, problem: AbstractProblem, known: Sequence[Known] | Non
 
 def find_unfinished(party: Path) -> folder.StoredRun | None:
     """The run in a server's folder, to go on with; None if there is none, a refusal if it has ended for good."""
-    path = party / RUN
+    path = party / RUN_OF_FIT
     if not (path / "manifest.json").exists():
         if read_unpenalized(party) is not None:
             raise ConfigurationError(f"{party / MODEL} already holds a model; move it away to begin another run")
