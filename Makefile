@@ -72,7 +72,7 @@ $(VENV)/installed: pyproject.toml constraints.txt
 	@echo "Installing everything into $(VENV), test tools and deployment engines included: some minutes."
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(PIP) --upgrade "pip>=25.1"  # the first that knows dependency groups
-	$(PIP) --constraint constraints.txt --group test --editable ".[estimators,flower,nvflare,privacy,secure]"
+	$(PIP) --constraint constraints.txt --group test --editable ".[estimators,figures,flower,nvflare,privacy,secure]"
 	touch $@
 
 # What only the site needs, so that `make test` does not wait for it.
@@ -92,7 +92,7 @@ test-oldest: .venv-oldest/installed
 .venv-oldest/installed: pyproject.toml constraints-oldest.txt
 	test -x .venv-oldest/bin/python || $(PYTHON) -m venv .venv-oldest
 	.venv-oldest/bin/python -m pip install --quiet --upgrade "pip>=25.1"
-	.venv-oldest/bin/python -m pip install --quiet --constraint constraints-oldest.txt --group test --editable ".[estimators,pandas,parquet,privacy,secure]"
+	.venv-oldest/bin/python -m pip install --quiet --constraint constraints-oldest.txt --group test --editable ".[estimators,figures,pandas,parquet,privacy,secure]"
 	touch $@
 
 clean:

@@ -13,7 +13,7 @@ import zipfile
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-EXTRAS = ("sklearn", "pandas", "pyarrow", "nvflare", "flwr", "pytest", "cvxpy", "sphinx")
+EXTRAS = ("matplotlib", "sklearn", "pandas", "pyarrow", "nvflare", "flwr", "pytest", "cvxpy", "sphinx")
 ABSENT = f"import importlib.util; assert not [m for m in {EXTRAS} if importlib.util.find_spec(m)]"
 
 
@@ -57,6 +57,7 @@ def check_installed(archive: Path, version: str) -> None:
             assert page != "README.md" or "OPTIMAL, TOLERANCE: certified gap <= " in printed
         fitted = run(fedualex, "fit", "patients.csv", "--target", "outcome", "--clients", "hospital", cwd=place)
         assert "Certified: " in fitted
+        run(fedualex, "report", "fits/patients-logistic", cwd=place)
         print(f"{archive.name}: installed, imported and used with the core dependencies alone")
 
 

@@ -1,5 +1,6 @@
 """Results collected into curves, rows and panels, and drawn."""
 
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -7,7 +8,7 @@ import pytest
 from support.paper_runs import NUCLEAR, OUTPUTS, as_the_paper_says, write_experiment, write_run
 
 from fedualex.palette import styles
-from fedualex.report import figures, write_figures
+from fedualex.report import figures, write_figures, write_report
 from fedualex.report.figures import caption
 from fedualex.report.panels import curve, experiment_panel, row
 from fedualex.runs import folder
@@ -42,6 +43,15 @@ def test_a_curve_is_mean_and_deviation_over_seeds(tmp_path):
         assert found["structure"]["all"]["std"] == pytest.approx(densities[i, :, :4].std(0))
         assert found["seconds"] == [1, 3, 5, 7]
         assert found["megabytes"] == pytest.approx([0, 0.012, 0.024, 0.036])
+
+
+def test_only_figures_need_matplotlib(tmp_path, monkeypatch):
+    for module in ("matplotlib", "matplotlib.figure", "matplotlib.pyplot"):
+        monkeypatch.setitem(sys.modules, module, None)
+    write_run(tmp_path / "run", "A", lambda output, r: (1 / (1 + r), 0.5, None), [0, 4, 8])
+    assert write_report(tmp_path / "run").exists()
+    with pytest.raises(ImportError, match=r"a figure needs matplotlib: pip install 'fedualex\[figures\]'"):
+        write_figures(tmp_path / "run")
 
 
 def test_a_curve_of_ranks(tmp_path):

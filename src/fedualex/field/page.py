@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ..display import escaped, rounded_up
 from ..palette import styles
-from ..runtime.run import draw_line
+from ..runtime.run import draw_line, drawing
 from ..storage import write_atomically
 from .benchmark import LEVELS, Benchmark, Result
 
@@ -50,10 +50,8 @@ def _save(figure: Any, stem: Path) -> list[Path]:
 
 def draw_profiles(found: Benchmark) -> Any:
     """The share of problems that each method solved within so many exchanges, one panel for each level."""
-    from matplotlib.figure import Figure
-
     looks = styles({label: label for label in found.methods})
-    figure = Figure(figsize=(4.2 * len(LEVELS), 4.4), layout="constrained")
+    figure = drawing("matplotlib.figure").Figure(figsize=(4.2 * len(LEVELS), 4.4), layout="constrained")
     panels = figure.subplots(1, len(LEVELS), sharey=True)
     for ax, level in zip(panels, LEVELS, strict=True):
         for label, needed in found.profile(level).items():
@@ -81,11 +79,9 @@ def _add_legend(figure: Any, panel: Any) -> None:
 
 def draw_problem(found: Benchmark, name: str) -> Any:
     """The smallest certified gap of each method on a problem, over exchanges and over what a client computes."""
-    from matplotlib.figure import Figure
-
     results = [result for result in found.results if result.problem == name and result.curves]
     looks = styles({result.method: result.method for result in results})
-    figure = Figure(figsize=(12, 4.4), layout="constrained")
+    figure = drawing("matplotlib.figure").Figure(figsize=(12, 4.4), layout="constrained")
     panels = figure.subplots(1, len(AXES), sharey=True)
     for ax, (axis, words) in zip(panels, AXES.items(), strict=True):
         for result in results:

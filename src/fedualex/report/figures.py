@@ -2,19 +2,20 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import matplotlib
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
 
 from ..palette import Style, style
 from ..runs.folder import StoredRun
 from ..runtime.outputs import KINDS
-from ..runtime.run import X_LABELS, draw_line
+from ..runtime.run import X_LABELS, draw_line, drawing
 from ..storage import Json
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import MaxNLocator
 
 # What runs were made with, as a caption says it.
 
@@ -151,41 +152,44 @@ def draw_averaging(
     return save(figure, stem)
 
 
-def save(figure: Figure, stem: Path) -> list[Path]:
+def save(figure: "Figure", stem: Path) -> list[Path]:
     """PNG and PDF, without a time stamp: the same runs give the same files."""
     stem.parent.mkdir(parents=True, exist_ok=True)
     paths = [stem.with_name(f"{stem.name}.{kind}") for kind in ("png", "pdf")]
     for path in paths:
         metadata = {"CreationDate": None} if path.suffix == ".pdf" else {}
-        with matplotlib.rc_context(TRUETYPE):
+        with drawing("matplotlib").rc_context(TRUETYPE):
             figure.savefig(path, dpi=DPI, metadata=metadata)
     return paths
 
 
-def new_figure(columns: int, mark: str, share_y: bool = False) -> tuple[Figure, list[Axes]]:
+def new_figure(columns: int, mark: str, share_y: bool = False) -> "tuple[Figure, list[Axes]]":
     """A figure of so many panels side by side, and these."""
     # An object of its own, without pyplot: nothing global, no display.
-    with matplotlib.rc_context(LOOK):
-        figure = Figure(figsize=(COLUMN if columns == 1 else PAGE, 2.75), layout="constrained")
+    with drawing("matplotlib").rc_context(LOOK):
+        figure = drawing("matplotlib.figure").Figure(
+            figsize=(COLUMN if columns == 1 else PAGE, 2.75), layout="constrained"
+        )
         axes = figure.subplots(1, columns, squeeze=False, sharey=share_y)
     if mark:
         figure.suptitle(mark, fontsize=8, color="#8c3200")
     return figure, list(axes[0])
 
 
-def _ticks(*, whole: bool) -> MaxNLocator:
+def _ticks(*, whole: bool) -> "MaxNLocator":
     """At most seven round numbers; whole ones where something is counted."""
-    return MaxNLocator(6, steps=[1, 2, 5, 10], integer=whole)
+    locator: MaxNLocator = drawing("matplotlib.ticker").MaxNLocator(6, steps=[1, 2, 5, 10], integer=whole)
+    return locator
 
 
-def _legend(figure: Figure, axis: Axes, curves: int, columns: int) -> None:
+def _legend(figure: "Figure", axis: "Axes", curves: int, columns: int) -> None:
     # Below the axes: no place inside is free for every run.
     handles, labels = axis.get_legend_handles_labels()
     small = {"fontsize": 7, "frameon": False, "columnspacing": 1.2, "handlelength": 3.2}
     figure.legend(handles, labels, loc="outside lower center", ncols=min(columns, curves), **small)
 
 
-def _draw_gaps(axis: Axes, curves: Sequence[Json], x: str, looks: Looks, tol: float | None) -> None:
+def _draw_gaps(axis: "Axes", curves: Sequence[Json], x: str, looks: Looks, tol: float | None) -> None:
     for curve in curves:
         _band(axis, curve[x], curve["gap"], looks[curve["method"]], curve["method"], positive=True)
     axis.set(xlabel=X_AXES[x], ylabel="certified duality gap")
@@ -197,20 +201,20 @@ def _draw_gaps(axis: Axes, curves: Sequence[Json], x: str, looks: Looks, tol: fl
     axis.grid(which="major", color="0.9", lw=0.5)
 
 
-def _band(axis: Axes, x: Any, values: Json, look: Style, label: str, positive: bool = False) -> None:
+def _band(axis: "Axes", x: Any, values: Json, look: Style, label: str, positive: bool = False) -> None:
     mean, std = np.array(values["mean"], float), np.array(values["std"], float)
     low = np.maximum(mean - std, mean / 10) if positive else mean - std  # a logarithmic axis has no room below 0
     draw_line(axis, x, mean, look, label, SMALL_LINES)
     axis.fill_between(x, low, mean + std, color=look.color, alpha=0.15, lw=0)
 
 
-def _exact_line(axis: Axes, exact: Json | None, block: str, blocks: Sequence[str]) -> None:
+def _exact_line(axis: "Axes", exact: Json | None, block: str, blocks: Sequence[str]) -> None:
     if exact is not None:
         level = exact["density"] if block == "all" else exact["rank"][blocks.index(block)]
         _level(axis, level, f"exact optimum {level:.3g}")
 
 
-def _level(axis: Axes, level: float | int, text: str) -> None:
+def _level(axis: "Axes", level: float | int, text: str) -> None:
     axis.axhline(level, color="0.3", ls=":", lw=0.8)
     small: Any = {"fontsize": 7, "color": "0.25", "ha": "right", "va": "bottom"}
     axis.annotate(text, (0.99, level), xycoords=("axes fraction", "data"), **small)

@@ -4,9 +4,7 @@ import base64
 import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
+from typing import TYPE_CHECKING
 
 from ..display import escaped
 from ..palette import Style, styles
@@ -15,6 +13,10 @@ from ..runs import folder
 from ..runtime.run import draw_line
 from ..storage import Json
 from .figures import LOOK, SMALL_LINES, new_figure, save
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 PROMISES = {"Theorem 1 as printed": "printed", "Theorem 1 as corrected": "corrected"}
 
@@ -42,7 +44,7 @@ def collect_studies(root: Path, names: Sequence[str]) -> list[Study]:
     return list(studies.values())
 
 
-def draw_study(study: Study, mark: str = "") -> Figure:
+def draw_study(study: Study, mark: str = "") -> "Figure":
     """Certified gaps against what the cases differ in: one panel for each axis, one line for each method."""
     axes = study["axes"]
     figure, places = new_figure(len(axes), mark, share_y=True)
@@ -56,7 +58,7 @@ def draw_study(study: Study, mark: str = "") -> Figure:
     return figure
 
 
-def _draw_axis(place: Axes, axis: str, cases: Sequence[Json], looks: Mapping[str, Style]) -> None:
+def _draw_axis(place: "Axes", axis: str, cases: Sequence[Json], looks: Mapping[str, Style]) -> None:
     for label, look in looks.items():
         found = [(case["value"], case["gaps"][label].mean) for case in cases if label in case["gaps"]]
         draw_line(place, [value for value, _ in found], [gap for _, gap in found], look, label, SMALL_LINES)

@@ -91,12 +91,17 @@ def gaps_of(history: History) -> dict[str, Reals]:
     }
 
 
+def drawing(module: str) -> Any:
+    """A module of matplotlib, which only figures need."""
+    return required(module, "matplotlib", "figures", "a figure")
+
+
 def make_axes() -> "Axes":
     """The axes of a new figure, which notebooks show by themselves."""
-    from matplotlib import pyplot
-
+    pyplot = drawing("matplotlib.pyplot")
     with pyplot.rc_context({"font.size": 10, "axes.spines.top": False, "axes.spines.right": False}):
-        return pyplot.subplots(figsize=(5.6, 4.2), layout="constrained")[1]
+        axes: Axes = pyplot.subplots(figsize=(5.6, 4.2), layout="constrained")[1]
+    return axes
 
 
 def draw_line(
