@@ -4,10 +4,12 @@ import json
 import sys
 import time
 import tomllib
+from datetime import date
 from decimal import Decimal
 from types import SimpleNamespace
 
 import numpy as np
+import pandas
 import pyarrow
 import pytest
 import scipy.sparse
@@ -361,6 +363,31 @@ def test_none_in_a_file_is_missing_among_numbers_and_a_word_among_texts(tmp_path
     np.testing.assert_array_equal(table["dose"], [5, np.nan, np.nan])
     assert table["other"].tolist() == ["none", "None", "none"]
     np.testing.assert_array_equal(table["stopped"], [np.nan] * 3)
+
+
+class SpeaksArrow:
+    """All that a frame of polars or DuckDB has in common with one of pyarrow."""
+
+    def __init__(self, table):
+        self.table = table
+
+    def __arrow_c_stream__(self, requested_schema=None):
+        return self.table.__arrow_c_stream__(requested_schema)
+
+
+def test_frames_that_speak_arrow_are_tables(monkeypatch):
+    columns = {
+        "age": [30, None, 50],
+        "town": ["Oslo", "Rome", None],
+        "since": [date(2020, 1, day) for day in (1, 2, 3)],
+    }
+    frame = SpeaksArrow(pyarrow.table(columns))
+    encoder, expected = data.Encoder.fit(frame), data.Encoder.fit(pandas.DataFrame(columns))
+    assert encoder.features == expected.features
+    np.testing.assert_array_equal(encoder.transform(frame), expected.transform(pandas.DataFrame(columns)))
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(ImportError, match=r"a table of test_data needs pyarrow: pip install 'fedualex\[parquet\]'"):
+        encoder.transform(frame)
 
 
 def test_only_text():

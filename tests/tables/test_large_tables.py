@@ -7,8 +7,8 @@ import pytest
 import fedualex as fx
 from fedualex.compiling import double
 from fedualex.data import Table, stored
-from fedualex.data.columns import from_values
-from fedualex.data.files import from_arrow, read_parquet
+from fedualex.data.columns import from_arrow, from_values
+from fedualex.data.files import read_parquet
 from fedualex.data.stored import open_table
 from fedualex.models import load
 from fedualex.problems import curvature, stored as rows

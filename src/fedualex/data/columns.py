@@ -3,16 +3,17 @@
 import hashlib
 import importlib
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..arrays import Values
+from ..accepted import Columns
+from ..arrays import Reals, Values
 from ..validation import hint, missing, plain_array, refuse_masked, short
 
 # Packages that only some sources of data need.
@@ -124,15 +125,54 @@ def from_values(values: list[Any]) -> Values:
     return np.array(["" if gone else str(value) for value, gone in zip(values, missing, strict=True)])
 
 
+def from_arrow(column: Any) -> Values:
+    """`from_values` of an array of pyarrow, or of its chunks, without an object for each value where there is a way."""
+    kind, holes = str(column.type), column.null_count
+    if holes == len(column):
+        return np.full(len(column), np.nan)
+    whole = kind in ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32")
+    if whole and not holes:
+        return _numbers_of(column, np.int64, lambda chunk: chunk)
+    if whole or kind in ("float", "double", "halffloat"):
+        return _numbers_of(column, np.float64, lambda chunk: chunk.cast("double", safe=False).fill_null(np.nan))
+    if kind in ("string", "large_string"):
+        coded = column.dictionary_encode()
+        coded = coded.combine_chunks() if hasattr(coded, "combine_chunks") else coded
+        coded = coded.chunk(0) if hasattr(coded, "chunk") else coded
+        words = np.array([*coded.dictionary.to_pylist(), ""])
+        return np.asarray(words[_numbers_of(coded.indices, np.int64, lambda chunk: chunk.fill_null(len(words) - 1))])
+    return from_values(column.to_pylist())
+
+
+def _numbers_of(column: Any, kind: type, without_holes: Callable[[Any], Any]) -> Reals:
+    """Chunk by chunk; not by `to_numpy`, which imports pandas."""
+    found: Reals = np.empty(len(column), kind)
+    first = 0
+    for chunk in getattr(column, "chunks", [column]):
+        found[first : first + len(chunk)] = np.from_dlpack(without_holes(chunk))
+        first += len(chunk)
+    return found
+
+
 # Columns as people have them.
 
 
-def plain_table(table: Mapping[str, Any], codes: Collection[str] = ()) -> Table:
+def named_columns(table: Columns) -> Mapping[str, Any]:
+    """The columns of a frame that speaks Arrow, as those of polars, pyarrow and DuckDB; any other table as it is."""
+    if hasattr(table, "keys") or not hasattr(table, "__arrow_c_stream__"):
+        return cast(Mapping[str, Any], table)
+    arrow = required("pyarrow", "pyarrow", "parquet", f"a table of {type(table).__module__.partition('.')[0]}")
+    whole = arrow.table(table)
+    return Table({name: from_arrow(whole[name]) for name in whole.column_names}, "the table")
+
+
+def plain_table(table: Columns, codes: Collection[str] = ()) -> Table:
     """The table with columns of numbers, nan where one is missing, and of text, "" where one is.
 
     codes: columns whose numbers are text, as of `plain_column`.
     """
-    return Table({name: plain_column(name, column, name in codes) for name, column in table.items()}, "the table")
+    columns = named_columns(table).items()
+    return Table({name: plain_column(name, column, name in codes) for name, column in columns}, "the table")
 
 
 def plain_column(name: str, values: object, code: bool = False) -> Values:

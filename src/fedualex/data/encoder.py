@@ -25,6 +25,7 @@ from .columns import (
     complete_rows,
     holes,
     is_text,
+    named_columns,
     plain_column,
     plain_table,
     refuse_twins,
@@ -299,7 +300,7 @@ class Encoder:
     @classmethod
     def fit(
         cls,
-        table: Mapping[str, Values],
+        table: Columns,
         clients: object = None,
         sample_weight: object = None,
         coding: Coding = PLAIN,
@@ -323,7 +324,7 @@ class Encoder:
     @classmethod
     def summarize(
         cls,
-        table: Mapping[str, Values],
+        table: Columns,
         known: Sequence[Known],
         weight: object = None,
         coding: Coding = PLAIN,
@@ -486,6 +487,7 @@ class Encoder:
 
     def transform(self, table: Columns) -> Reals:
         """The matrix of a table with the columns that were fitted; it may have more."""
+        table = named_columns(table)
         gone = [name for name in (*self.numbers, *self.categories) if name not in table]
         if gone:
             raise ValueError(f"the table must have the column {gone[0]!r}, which was there when it was fitted")

@@ -4,17 +4,16 @@ import csv
 import io
 import re
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from ..arrays import Reals, Values
 from ..storage import read_arrays
 from ..validation import one_of, short
-from .columns import Table, from_values, required
+from .columns import Table, from_arrow, from_values, required
 
 MISSING = frozenset({"", "?", "na", "n/a", "nan", "null"})
 """What a text file may write, in any case, where a value is missing."""
@@ -106,35 +105,6 @@ def read_parquet(path: str | Path) -> Table:
     except Exception as error:
         raise ValueError(f"{path} cannot be read as a Parquet file: {error}") from None
     return Table({name: from_arrow(table[name]) for name in table.column_names}, str(path))
-
-
-def from_arrow(column: Any) -> Values:
-    """`from_values` of an array of pyarrow, or of its chunks, without an object for each value where there is a way."""
-    kind, holes = str(column.type), column.null_count
-    if holes == len(column):
-        return np.full(len(column), np.nan)
-    whole = kind in ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32")
-    if whole and not holes:
-        return _numbers_of(column, np.int64, lambda chunk: chunk)
-    if whole or kind in ("float", "double", "halffloat"):
-        return _numbers_of(column, np.float64, lambda chunk: chunk.cast("double", safe=False).fill_null(np.nan))
-    if kind in ("string", "large_string"):
-        coded = column.dictionary_encode()
-        coded = coded.combine_chunks() if hasattr(coded, "combine_chunks") else coded
-        coded = coded.chunk(0) if hasattr(coded, "chunk") else coded
-        words = np.array([*coded.dictionary.to_pylist(), ""])
-        return np.asarray(words[_numbers_of(coded.indices, np.int64, lambda chunk: chunk.fill_null(len(words) - 1))])
-    return from_values(column.to_pylist())
-
-
-def _numbers_of(column: Any, kind: type, without_holes: Callable[[Any], Any]) -> Reals:
-    """Chunk by chunk; not by `to_numpy`, which imports pandas."""
-    found: Reals = np.empty(len(column), kind)
-    first = 0
-    for chunk in getattr(column, "chunks", [column]):
-        found[first : first + len(chunk)] = np.from_dlpack(without_holes(chunk))
-        first += len(chunk)
-    return found
 
 
 def _check_path(path: object) -> None:

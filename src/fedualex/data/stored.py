@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..arrays import Values
-from .columns import Table, plain_column, required
-from .files import from_arrow, read_table
+from .columns import Table, from_arrow, plain_column, required
+from .files import read_table
 
 LARGE = 2**26
 """Numbers in a Parquet file from which on it is not read at once."""

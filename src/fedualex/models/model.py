@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from ..accepted import Columns
 from ..arrays import Reals, Values
 from ..data import Encoder, Standardizer
-from ..data.columns import CellError, column_of_kind, plain_column
+from ..data.columns import CellError, column_of_kind, named_columns, plain_column
 from ..data.stored import StoredTable
 from ..display import rounded_up
 from ..inference.table import Effects
@@ -162,9 +162,10 @@ class Model:
     def decision_function(self, table: Columns) -> Reals:
         """The score of each row of a table; one column a class for more than two classes, one a target for several.
 
-        table: a `fx.data.Table`, a data frame, or any mapping from names to columns. Missing numbers, and missing and
-        unseen categories, count as the mean of training.
+        table: a `fx.data.Table`, a data frame of pandas, polars or pyarrow, or any mapping from names to
+        columns. Missing numbers, and missing and unseen categories, count as the mean of training.
         """
+        table = named_columns(table)
         if not hasattr(table, "__getitem__") or not hasattr(table, "keys"):
             raise TypeError(f"table must map the names of columns to columns, got {short(table)}")
         parts = table.blocks() if isinstance(table, StoredTable) else [table]
@@ -198,6 +199,7 @@ class Model:
 
     def unseen(self, table: Columns) -> dict[str, list[str]]:
         """Categories of a table that were not there in training, by column; they count as missing ones do."""
+        table = named_columns(table)
         unseen: dict[str, list[str]] = {}
         for name, known in self.encoder.categories.items():
             if name not in table:
@@ -212,6 +214,7 @@ class Model:
 
         There an effect is a straight line.
         """
+        table = named_columns(table)
         beyond = {}
         for name in (name for name in self.encoder.curves if name in table):
             knots, column = self.encoder.knots(name), self.encoder.column(table, name, text=False)
@@ -222,6 +225,7 @@ class Model:
 
     def holes(self, table: Columns) -> dict[str, int]:
         """The columns of a table that miss values, each with how many."""
+        table = named_columns(table)
         counts = {name: int(missing(table[name]).sum()) for name in self.columns if name in table}
         return {name: count for name, count in counts.items() if count}
 
