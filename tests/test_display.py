@@ -15,7 +15,7 @@ from fedualex.cli import main
 from fedualex.cli.common import shown
 from fedualex.data import Encoder, Standardizer
 from fedualex.deploy.wire import one_line
-from fedualex.display import determined, html_table, rounded_up, text_table, visible
+from fedualex.display import html_table, round_up, sure_digits, text_table, visible
 from fedualex.models import Answers, Model, save
 from fedualex.problems.families import reading_of
 
@@ -28,7 +28,7 @@ from fedualex.problems.families import reading_of
 @example(1.7976931348623157e308, 17)
 @example(999.9, 3)
 def test_a_rounded_bound_is_not_below_and_hardly_above(bound, digits):
-    text = rounded_up(bound, digits)
+    text = round_up(bound, digits)
     assert float(text) >= bound
     assert float(text) <= bound * (1 + 10.0 ** (1 - digits)) * (1 + 1e-15) or bound < 1e-300
     assert len(re.sub(r"e.*|[.]", "", text).lstrip("0").rstrip("0")) <= digits
@@ -47,12 +47,12 @@ def test_a_rounded_bound_is_not_below_and_hardly_above(bound, digits):
     ],
 )
 def test_how_bounds_look(bound, text):
-    assert rounded_up(bound) == text
+    assert round_up(bound) == text
 
 
 def test_nan_is_no_bound():
     with pytest.raises(ValueError, match="nan"):
-        rounded_up(float("nan"))
+        round_up(float("nan"))
 
 
 @pytest.mark.slow
@@ -155,7 +155,7 @@ def test_a_refusal_of_a_site_is_shown_escaped():
 @given(st.floats(-1e6, 1e6), st.floats(1e-9, 1e3), st.floats(-1, 1))
 def test_digits_that_are_shown_are_those_of_the_right_number(value, within, share):
     """Which is anywhere within the bound: it is at most one unit of the last digit away."""
-    text, right = determined(value, within), value + share * within
+    text, right = sure_digits(value, within), value + share * within
     if text.startswith("±"):
         assert abs(right) <= float(text[1:]) * (1 + 1e-12)
         return
@@ -182,4 +182,4 @@ def test_digits_that_are_shown_are_those_of_the_right_number(value, within, shar
     ],
 )
 def test_a_number_in_the_digits_that_are_determined(given, text):
-    assert determined(*given) == text
+    assert sure_digits(*given) == text

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from fedualex.storage import arrays_within, locked, read_arrays, write_atomically
+from fedualex.storage import arrays_within, lock, read_arrays, write_atomically
 
 
 def test_a_planted_link_is_not_followed(tmp_path):
@@ -50,7 +50,7 @@ def test_a_file_has_the_mode_of_the_user_and_a_lock_is_no_link(tmp_path):
         os.umask(before)
     assert oct((tmp_path / "out").stat().st_mode & 0o777) == "0o640"
     (tmp_path / "lock").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(OSError, match="symbolic"), locked(tmp_path / "lock"):
+    with pytest.raises(OSError, match="symbolic"), lock(tmp_path / "lock"):
         pass
     assert not (tmp_path / "elsewhere").exists()
 

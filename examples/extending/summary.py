@@ -3,7 +3,7 @@
 import numpy as np
 
 import fedualex as fx
-from fedualex.summaries import Summary, merged
+from fedualex.summaries import Summary, merge_summaries
 
 
 def extremes(X):
@@ -14,7 +14,7 @@ def extremes(X):
 X, _ = fx.data.bundled("wine")
 X = np.asarray(X)
 parts = [X[rows] for rows in np.array_split(np.arange(len(X)), 3)]
-known = merged([extremes(part) for part in parts])
+known = merge_summaries([extremes(part) for part in parts])
 assert np.array_equal(known["most"], X.max(axis=0))
 assert np.array_equal(-known["least"], X.min(axis=0))
 assert extremes(X).shapes == {"most": (13,), "least": (13,)}  # as long as a row, however many rows there are

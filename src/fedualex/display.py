@@ -8,16 +8,16 @@ from html import escape
 from unicodedata import category
 
 
-def rounded_up(bound: float, digits: int = 4) -> str:
-    """The least decimal of at most so many digits that is not below `bound`: float(rounded_up(b)) >= b.
+def round_up(bound: float, digits: int = 4) -> str:
+    """The least decimal of at most so many digits that is not below `bound`: float(round_up(b)) >= b.
 
     bound: a number >= 0 or infinite; what rounding left below 0 is shown as the 0 it stands for. nan is refused.
     """
     return _round(0.0 if bound < 0 else bound, digits, ROUND_CEILING)
 
 
-def rounded_down(bound: float, digits: int = 4) -> str:
-    """The largest decimal of at most so many digits that is not above `bound`: float(rounded_down(b)) <= b."""
+def round_down(bound: float, digits: int = 4) -> str:
+    """The largest decimal of at most so many digits that is not above `bound`: float(round_down(b)) <= b."""
     return _round(bound, digits, ROUND_FLOOR)
 
 
@@ -36,7 +36,7 @@ def _round(bound: float, digits: int, direction: str) -> str:
     return f"{digits_of}e{int(exponent):+03d}"
 
 
-def determined(value: float | None, within: float = math.inf, digits: int = 4, sign: bool = False) -> str:
+def sure_digits(value: float | None, within: float = math.inf, digits: int = 4, sign: bool = False) -> str:
     """A number that is known to be within a bound of the right one, in the digits of which the bound leaves no doubt.
 
     The right number is at most one unit of the last digit away. Where not even the first digit is known, the largest
@@ -50,7 +50,7 @@ def determined(value: float | None, within: float = math.inf, digits: int = 4, s
         unit = math.ceil(math.log10(2) + math.log10(within))
         known = math.floor(math.log10(abs(value))) - unit + 1 if value else 0
         if known < 1:
-            return f"±{rounded_up(min(abs(value) + within, sys.float_info.max), 1)}"
+            return f"±{round_up(min(abs(value) + within, sys.float_info.max), 1)}"
         if known < digits and -6 <= unit <= 0:
             return f"{value:{plus}.{-unit}f}"  # a 0 that is known is shown
         digits = min(digits, known)
@@ -67,7 +67,7 @@ def apart(values: Sequence[float], digits: int = 4) -> list[str]:
 
 def gap_text(gap: float | None) -> str:
     """A certified gap as a cell of a table, rounded up."""
-    return "not certifiable" if gap is None else rounded_up(gap)
+    return "not certifiable" if gap is None else round_up(gap)
 
 
 def visible(text: str) -> str:
@@ -82,7 +82,7 @@ def _visible(mark: str) -> str:
     return mark if mark.isspace() and mark > "\x7f" and category(mark) == "Zs" else ascii(mark)[1:-1]
 
 
-def escaped(text: str) -> str:
+def escape_html(text: str) -> str:
     """The same as HTML."""
     return escape(visible(text))
 
@@ -96,6 +96,6 @@ def text_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 def html_table(header: Sequence[str], rows: Sequence[Sequence[str]], sentence: str) -> str:
     """The same for notebooks, with a sentence below; all text is escaped, and nothing is loaded from elsewhere."""
-    names = "".join(f"<th>{escaped(name)}</th>" for name in header)
-    body = "".join("<tr>" + "".join(f"<td>{escaped(cell)}</td>" for cell in row) + "</tr>" for row in rows)
-    return f"<table><thead><tr>{names}</tr></thead><tbody>{body}</tbody></table><p>{escaped(sentence)}</p>"
+    names = "".join(f"<th>{escape_html(name)}</th>" for name in header)
+    body = "".join("<tr>" + "".join(f"<td>{escape_html(cell)}</td>" for cell in row) + "</tr>" for row in rows)
+    return f"<table><thead><tr>{names}</tr></thead><tbody>{body}</tbody></table><p>{escape_html(sentence)}</p>"

@@ -42,7 +42,7 @@ def normal(key: Array, shape: tuple[int, ...], dtype: object, stream: int = 0) -
 
     @custom_vmap
     def draw(words: Array) -> Array:
-        rows = _written(jax.vmap(row), words.reshape(-1, 2))
+        rows = _materialize(jax.vmap(row), words.reshape(-1, 2))
         return rows.reshape(*words.shape[:-1], -1)
 
     @draw.def_vmap
@@ -53,7 +53,7 @@ def normal(key: Array, shape: tuple[int, ...], dtype: object, stream: int = 0) -
     return jnp.concatenate([pairs.real, pairs.imag])[:size].reshape(shape)
 
 
-def _written(draw: Callable[[Array], Array], words: UInt32[Array, "rows 2"]) -> Array:
+def _materialize(draw: Callable[[Array], Array], words: UInt32[Array, "rows 2"]) -> Array:
     """draw(words) as an array in memory, which XLA would otherwise fuse into every consumer, element by element.
 
     An optimization barrier is gone before fusion on a CPU; a branch stays, even if both ways lead to the same.

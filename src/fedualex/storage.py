@@ -57,7 +57,7 @@ def is_disk_full(error: BaseException) -> bool:
 
 
 @contextmanager
-def locked(path: Path) -> Iterator[None]:
+def lock(path: Path) -> Iterator[None]:
     """Wait for everybody else who holds this file, across processes; one that is killed lets go."""
     handle = os.open(path, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW, 0o600)
     try:

@@ -36,7 +36,7 @@ class Summary:
         return self.sums, self.largest, self.labels, self.each
 
 
-def merged(parts: Iterable[Summary]) -> dict[str, NDArray[Any]]:
+def merge_summaries(parts: Iterable[Summary]) -> dict[str, NDArray[Any]]:
     """The summaries of all clients as one, in the order of the clients.
 
     Sums are added one after the other, so that the same clients in the same order give the same bits anywhere, and no

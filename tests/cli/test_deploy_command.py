@@ -37,7 +37,7 @@ from fedualex.deploy import engines
 from fedualex.deploy.consortium import deployment as deployment_files
 from fedualex.deploy.engine import NOT_CONNECTED
 from fedualex.deploy.local import control
-from fedualex.display import rounded_up
+from fedualex.display import round_up
 from fedualex.runtime.status import REFUSALS, Code
 
 # Folders of deployed runs
@@ -58,7 +58,7 @@ def test_records_are_shown_as_they_come(deploy):
     written = []
     for record in map(json.loads, (made.run_folder / "history.jsonl").read_text().splitlines()):
         gap = min(v for k, v in record.items() if k.startswith("gap_") and v is not None)
-        written.append(f"round {record['round']}: certified gap <= {rounded_up(gap, 3)}")
+        written.append(f"round {record['round']}: certified gap <= {round_up(gap, 3)}")
     assert [line.split(":")[0] for line in written] == ["round 0", "round 3", "round 6"]
     assert shown == [line for line in written if line in shown]
     assert shown[-1] == written[-1]

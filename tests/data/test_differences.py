@@ -10,7 +10,7 @@ from fedualex.data.differences import DOUBTS, find_differences
 from fedualex.deploy.consortium.differences import FILE, read_ready, tell_differences
 from fedualex.deploy.wire import MessageError, pack_json
 from fedualex.runs.settings import ConfigurationError
-from fedualex.summaries import merged
+from fedualex.summaries import merge_summaries
 
 SITES = ("north", "south", "west")
 
@@ -37,7 +37,7 @@ def differences(tables, weights=None):
         parts = [Encoder.summarize(one, known, w, coding) for one, w in zip(tables, weights, strict=True)]
         for mine, part in zip(own, parts, strict=True):
             mine.append(part)
-        known.append(merged(parts) | {"rows": np.asarray(float(sum(one.rows for one in tables)))})
+        known.append(merge_summaries(parts) | {"rows": np.asarray(float(sum(one.rows for one in tables)))})
     return [find_differences(one, mine, known, coding, w) for one, mine, w in zip(tables, own, weights, strict=True)]
 
 

@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 
 from fedualex import data
-from fedualex.summaries import merged
+from fedualex.summaries import merge_summaries
 
 
 def fitted_apart(*parts):
     """An encoder from tables that nobody puts together."""
     known = []
     for _ in range(data.Encoder.exchanges):
-        known.append(merged([data.Encoder.summarize(part, known) for part in parts]))
+        known.append(merge_summaries([data.Encoder.summarize(part, known) for part in parts]))
     return data.Encoder.from_known(known)
 
 
@@ -29,14 +29,14 @@ def test_an_encoder_is_fitted_from_what_clients_send():
         assert encoder.features == whole.features
         assert whole.features == ("age", "bmi", *(f"town={t} (against {most})" for t in others))
         np.testing.assert_allclose(encoder.transform(table), whole.transform(table), rtol=1e-12, atol=1e-12)
-    known = [merged(data.Encoder.summarize(part, []) for part in parts)]
-    known.append(merged(data.Encoder.summarize(part, known) for part in parts))
+    known = [merge_summaries(data.Encoder.summarize(part, []) for part in parts)]
+    known.append(merge_summaries(data.Encoder.summarize(part, known) for part in parts))
     for so_far, own in (([], {(3,)}), (known[:1], {(2,), (3,)}), (known, {(3,)})):
         shapes = data.Encoder.summarize(parts[0], so_far).shapes
         assert set(shapes.values()) == own
         assert shapes == data.Encoder.summarize(parts[0].take(np.arange(5).repeat(9)), so_far).shapes | shapes
     assert data.Encoder.summarize(parts[0], known[:1]).labels.keys() == {"categories of town"}
-    found = merged(data.Encoder.summarize(part, known) for part in parts)
+    found = merge_summaries(data.Encoder.summarize(part, known) for part in parts)
     assert dict(zip(known[1]["categories of town"].tolist(), found["counts of town"].tolist(), strict=True)) == counts
     assert whole.shares["town"] == pytest.approx([count / sum(counts.values()) for count in counts.values()])
 
@@ -70,8 +70,8 @@ def test_texts_that_are_no_categories_take_no_part_and_never_leave_a_client():
     told = data.Encoder.fit(table, np.arange(90) % 2, coding=data.Coding(missing="indicator"))
     assert told.features == (*encoder.features, "allergy missing")
     np.testing.assert_array_equal(told.transform(table)[:, 2], table["allergy"] == "")
-    known = [merged([data.Encoder.summarize(table, [])])]
-    known.append(merged([data.Encoder.summarize(table, known)]))
+    known = [merge_summaries([data.Encoder.summarize(table, [])])]
+    known.append(merge_summaries([data.Encoder.summarize(table, known)]))
     sent = str([data.Encoder.summarize(table, known[:k]) for k in (0, 1, 2)])
     assert "P7" not in sent
     assert ".11.2026" not in sent

@@ -9,7 +9,7 @@ from support.catalogue import CATALOGUE, catalogue
 
 import fedualex as fx
 from fedualex.compiling import double
-from fedualex.problems.convexity import disproof, unchecked
+from fedualex.problems.convexity import disproof, why_not_checked
 from fedualex.tree import cast_module
 
 
@@ -144,11 +144,11 @@ def test_a_small_network_is_not_convex():
 
 def test_what_is_not_looked_at_is_said():
     game = fx.problems.bilinear(np.eye(2), np.ones(2), x=fx.Box(1.0), y=fx.Box(1.0))
-    assert "by construction" in unchecked(game)
+    assert "by construction" in why_not_checked(game)
     server = fx.Problem(
         lambda x, example: jnp.sum(x * example), x=fx.Box(1.0), like=fx.Saddle(np.zeros(2)), data="elsewhere"
     )
-    assert "elsewhere" in unchecked(server)
+    assert "elsewhere" in why_not_checked(server)
 
 
 # --- no false alarm -------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from support.references import inside, minimize, random_points, table
 import fedualex as fx
 from fedualex.cli import main
 from fedualex.compiling import double
-from fedualex.display import rounded_up
+from fedualex.display import round_up
 from fedualex.estimators import FederatedClassifier, NeymanPearsonClassifier
 from fedualex.problems import constrained, phase_one, violation
 from fedualex.problems.constrained import excess, lower_bound
@@ -216,7 +216,7 @@ def test_a_feasible_run_reports_its_violation_beside_its_gap():
     assert run.stop is fx.Stop.TOLERANCE
     assert run.violation == pytest.approx(violation(problem, run.z).max(), abs=1e-12)
     assert run.violation < 0.01
-    assert f", violation <= {rounded_up(run.violation)}, " in str(run)
+    assert f", violation <= {round_up(run.violation)}, " in str(run)
     game = fx.simulate(GAME, fx.MirrorProx(0.5), steps=2)
     assert game.violation is None
     assert "violation" not in str(game)
@@ -253,7 +253,7 @@ def test_the_command_line_has_a_word_and_a_code_for_it(tmp_path):
     stored = json.loads((tmp_path / "run" / "status.json").read_text())
     assert stored["stop"] == "INFEASIBLE"
     assert stored["violation"] == stored["outputs"][stored["output"]]["violation"] > 0.6
-    assert f"violation <= {rounded_up(stored['violation'], 3)}" in result.stdout
+    assert f"violation <= {round_up(stored['violation'], 3)}" in result.stdout
 
 
 # --- estimators -----------------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ import fedualex as fx
 from fedualex.compiling import double
 from fedualex.problems import assemble, gather, split_rows
 from fedualex.regularizers import InBall, split
-from fedualex.summaries import Summary, merged
+from fedualex.summaries import Summary, merge_summaries
 
 P = fx.problems
 KINDS = ("random", "constant columns", "weights", "one row of each class weighs")
@@ -152,7 +152,7 @@ def shapes_of(name, t, o):
     parts = parts_of(name, t, o)
     for _ in range(recipe.exchanges):
         summaries = [recipe.summarize(rows, known, m) for m, rows in enumerate(parts)]
-        known.append(merged(summaries))
+        known.append(merge_summaries(summaries))
         sent.append([{n: (kind_of(s, n), shape) for n, shape in s.shapes.items()} for s in summaries])
     return sent
 
@@ -224,11 +224,11 @@ def test_rows_with_a_label_that_nobody_named_are_refused():
 
 def test_summaries_that_do_not_fit_are_refused():
     with pytest.raises(ValueError, match=r"client 1 must summarize \['a'\], got \['b'\]"):
-        merged([Summary(sums={"a": 1.0}), Summary(sums={"b": 1.0})])
+        merge_summaries([Summary(sums={"a": 1.0}), Summary(sums={"b": 1.0})])
     with pytest.raises(ValueError, match=r"client 1: a must have the shape \(2,\) of client 0, got \(3,\)"):
-        merged([Summary(sums={"a": np.zeros(2)}), Summary(sums={"a": np.zeros(3)})])
+        merge_summaries([Summary(sums={"a": np.zeros(2)}), Summary(sums={"a": np.zeros(3)})])
     with pytest.raises(TypeError, match="a must be labels of one kind"):
-        merged([Summary(labels={"a": np.array(["1"])}), Summary(labels={"a": np.array([1])})])
+        merge_summaries([Summary(labels={"a": np.array(["1"])}), Summary(labels={"a": np.array([1])})])
 
 
 # --- the functions of the catalogue ----------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ import fedualex as fx
 from fedualex.compiling import double, quickly
 from fedualex.problems import assemble, gather, split_rows
 from fedualex.problems.known import beta_of, slope_of, smoothness_of
-from fedualex.summaries import merged
+from fedualex.summaries import merge_summaries
 
 KINDS = ("random", "constant columns", "weights", "one row of each class weighs")
 ROUNDING = 1 + 1e-9
@@ -103,9 +103,9 @@ def test_it_is_the_largest_of_what_each_client_finds_alone(name):
     assert float(whole.beta) == max(float(one.largest["beta"]) for one in sent)
     np.testing.assert_allclose(whole.slope, max(float(one.largest["slope"]) for one in sent), rtol=1e-12)
     assert beta_of(problem) == max(beta_of(problem.of_client(m)) for m in range(4))
-    told = recipe.problem([*known, merged(sent)], "elsewhere")
+    told = recipe.problem([*known, merge_summaries(sent)], "elsewhere")
     assert fx.theory.constants(told).beta == beta_of(problem)
-    assert slope_of(told) == float(merged(sent)["slope"])
+    assert slope_of(told) == float(merge_summaries(sent)["slope"])
 
 
 @pytest.mark.sampled(4)

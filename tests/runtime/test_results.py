@@ -14,7 +14,7 @@ from matplotlib import pyplot
 from support.games import GAME
 
 import fedualex as fx
-from fedualex.display import rounded_up
+from fedualex.display import round_up
 from fedualex.report.collect import collect
 from fedualex.report.figures import caption
 from fedualex.runs import folder
@@ -62,7 +62,7 @@ class Cells(HTMLParser):
 
 def test_the_repr_of_a_run_is_one_line_with_its_numbers(run):
     assert re.fullmatch(r"Run\(CERTIFIED: certified gap <= \S+ \(.+\), 12 exchanges, \d+\.\d s\)", repr(run))
-    assert f"certified gap <= {rounded_up(run.gap)}" in repr(run)
+    assert f"certified gap <= {round_up(run.gap)}" in repr(run)
     assert repr(run.outputs["last"]).startswith("Output(last: CERTIFIED, certified gap <= ")
     broken = dataclasses.replace(run, outputs={"last": run.outputs["last"].withdraw("too <far>")}, output="last")
     assert repr(broken).startswith("Run(UNCERTIFIED: not certifiable: too <far>, 12 exchanges")
@@ -77,7 +77,7 @@ def test_a_notebook_shows_the_outputs_and_the_sentence(run):
     for name, output in run.outputs.items():
         starred = f"{output.label} *"
         assert (starred in page.texts) == (name == run.output)
-        assert rounded_up(output.gap) in page.texts
+        assert round_up(output.gap) in page.texts
 
 
 def test_the_frame_has_a_row_for_each_record(run):
@@ -126,7 +126,7 @@ def test_a_plot_refuses_what_it_cannot_draw(run):
 @pytest.mark.slow
 def test_the_repr_of_what_tune_and_sweep_return_is_short():
     tuned = fx.tune(GAME, fx.FeDualEx(), grid={"eta_c": [0.03, 0.3]}, **SIZES)
-    assert repr(tuned) == f"Tuned(FeDualEx with eta_c=0.3: certified gap <= {rounded_up(tuned.score)}, best of 2)"
+    assert repr(tuned) == f"Tuned(FeDualEx with eta_c=0.3: certified gap <= {round_up(tuned.score)}, best of 2)"
     assert "eta_c=0.3 *" in Cells(tuned._repr_html_()).texts
     (point,) = fx.sweep(GAME, fx.FeDualEx(), grid={"eta_c": [0.3]}, **SIZES)
     assert len(repr(point)) < 200
@@ -142,7 +142,7 @@ def test_a_comparison_has_a_run_for_each_method_and_seed(comparison, run):
     assert "3 seeds" in sentence
     assert header.split("  ")[0] == "method"
     gaps = [one.gap for one in comparison.runs["large"]]
-    shown = f"{rounded_up(np.median(gaps))} ({rounded_up(min(gaps))}..{rounded_up(max(gaps))})"
+    shown = f"{round_up(np.median(gaps))} ({round_up(min(gaps))}..{round_up(max(gaps))})"
     assert rows[0].split(maxsplit=1)[0] == "large"
     assert shown in rows[0]
     assert shown in Cells(comparison._repr_html_()).texts

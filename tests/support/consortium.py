@@ -9,7 +9,7 @@ from fedualex.deploy.consortium.deployment import load_site, serve
 from fedualex.deploy.consortium.kit import write_table_deployment
 from fedualex.deploy.party import Layout
 from fedualex.deploy.threads import thread_engine
-from fedualex.summaries import merged
+from fedualex.summaries import merge_summaries
 from fedualex.tables.party import Party
 from fedualex.tables.recipe import TableRecipe
 
@@ -50,7 +50,9 @@ def known_of(recipe: TableRecipe, parts: dict) -> list:
     """All merged summaries."""
     known: list = []
     for _ in range(recipe.exchanges):
-        known.append(merged(Party(recipe, m, table).summarize(known) for m, table in enumerate(parts.values())))
+        known.append(
+            merge_summaries(Party(recipe, m, table).summarize(known) for m, table in enumerate(parts.values()))
+        )
     return known
 
 

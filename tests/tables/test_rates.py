@@ -8,7 +8,7 @@ from fedualex.inference.sums import add_up
 from fedualex.models import Answers, Model
 from fedualex.problems.readings import ClassReading
 from fedualex.runs.settings import ConfigurationError
-from fedualex.summaries import merged
+from fedualex.summaries import merge_summaries
 from fedualex.tables.measures import sum_measures
 from fedualex.tables.rates import calibrate_threshold, threshold_from_counts
 
@@ -20,7 +20,7 @@ def made(rows, seed=0):
     table = Table({"x": label + rng.normal(size=rows), "y": label}, "made")
     known = []
     for _ in range(Encoder.exchanges):
-        known.append(merged([Encoder.summarize(table.without("y"), known)]))
+        known.append(merge_summaries([Encoder.summarize(table.without("y"), known)]))
     answers = Answers(ClassReading(), np.array([0, 1]))
     return Model(Encoder.from_known(known), np.array([1.3]), np.asarray(0.1), answers, "y"), table
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from .. import tree
 from ..arrays import Array, xp
-from ..display import rounded_up
+from ..display import round_up
 from ..geometry import Product
 from ..regularizers.fenchel import UNIT, Fenchel
 from ..tree import Saddle, Tree
@@ -40,14 +40,14 @@ class Certificate:
     def __str__(self) -> str:
         if self.x is None or self.y is None or self.gap is None:
             return f"not certifiable: {self.reason}"
-        bound = f"gap <= {rounded_up(self.gap, 6)}"
+        bound = f"gap <= {round_up(self.gap, 6)}"
         if self.reason:
             return f"{bound}: {self.reason}"
         kind = "an estimate" if self.estimated else "a bound"
-        parts = f"x part {rounded_up(self.x, 6)}, y part {rounded_up(self.y, 6)}"
+        parts = f"x part {round_up(self.x, 6)}, y part {round_up(self.y, 6)}"
         if self.shift:
             parts += f", shift {self.shift:.6g}"
-        return f"{bound} ({parts}, rounding {rounded_up(self.rounding, 2)}, {kind})"
+        return f"{bound} ({parts}, rounding {round_up(self.rounding, 2)}, {kind})"
 
 
 # From the numbers that float64 computes to a certificate that is not below the exact one.

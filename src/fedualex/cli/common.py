@@ -17,7 +17,7 @@ from typing import Any
 
 import click
 
-from ..display import rounded_up, visible
+from ..display import round_up, visible
 from ..storage import Json
 
 STOPS = {
@@ -187,7 +187,7 @@ def print_json(data: object) -> None:
 
 def gap_in_short(gap: float | None) -> str:
     """A certified gap as text, rounded up."""
-    return "not certifiable" if gap is None else rounded_up(gap, 3)
+    return "not certifiable" if gap is None else round_up(gap, 3)
 
 
 def status_line(status: Json, tol: float | None) -> str:
@@ -198,7 +198,7 @@ def status_line(status: Json, tol: float | None) -> str:
         return f"{words}  {status['outputs'][status['output']]['reason']}  {cost}"
     against = "" if tol is None else f" {'<=' if gap <= tol else '>'} tol {tol:g}"
     above = status.get("violation")
-    limits = "" if above is None else f"  violation <= {rounded_up(above, 3)}"
+    limits = "" if above is None else f"  violation <= {round_up(above, 3)}"
     return f"{words}  certified gap <= {gap_in_short(gap)}{against}{limits}  ({status['output']})  {cost}"
 
 

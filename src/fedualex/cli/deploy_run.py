@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from ..storage import Json, locked, write_atomically
+from ..storage import Json, lock, write_atomically
 from .common import STOPS, echo, exit_code, gap_in_short, print_json, status_line
 from .runs import print_outputs
 from .shown import FEW, description, show
@@ -398,7 +398,7 @@ def begin(folder: Path, control: "Control", settings: Json, as_json: bool) -> tu
     from ..deploy.consortium.deployment import find_unfinished
 
     server = layout_of(folder).server
-    with locked(server / BEGIN):
+    with lock(server / BEGIN):
         before, (said, ended) = _identify_result(folder), control.state(folder)
         if not ended and said != UNREACHABLE:
             if not as_json:
@@ -504,7 +504,7 @@ def _read_last_word(folder: Path, control: "Control", settings: Json, as_json: b
             return control.state(folder)[0]
         times = 1 if watch.newest > newest else times + 1
         newest = watch.newest
-        with locked(layout_of(folder).server / BEGIN):
+        with lock(layout_of(folder).server / BEGIN):
             if last_sent(folder) != sent:  # another command has sent or stopped it
                 continue
             said, again = _judge(folder, control, said, before)

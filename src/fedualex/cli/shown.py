@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..display import apart, determined, rounded_up
+from ..display import apart, round_up, sure_digits
 from ..storage import Json
 from .common import in_one_line, print_paragraph, print_table
 
@@ -120,10 +120,8 @@ def claim(model: "Model") -> str:
     if gap is None:
         return f"Nothing is certified ({found.get('meaning')}) after {cost}."
     above = found.get("violation")
-    limit = "" if above is None else f" Its limit is exceeded by at most {rounded_up(above, 3)}."
-    known = (
-        f"no model of this kind has an objective lower by more than {rounded_up(gap, 3)}, known after {cost}.{limit}"
-    )
+    limit = "" if above is None else f" Its limit is exceeded by at most {round_up(above, 3)}."
+    known = f"no model of this kind has an objective lower by more than {round_up(gap, 3)}, known after {cost}.{limit}"
     if tol is None or gap <= tol:
         return f"Certified: {known}"
     return f"Tolerance {tol:g} not reached: {known}"
@@ -310,15 +308,15 @@ def _show_coefficients(model: "Model", most: int | None) -> None:
     for c in used[:most]:
         told = proved.get(c.feature, {})
         within = _within(told)
-        cells = [determined(value, within, sign=True) for value in c.per_unit]
-        cells += [rounded_up(within, 2) if math.isfinite(within) else "-"] * bool(proved)
+        cells = [sure_digits(value, within, sign=True) for value in c.per_unit]
+        cells += [round_up(within, 2) if math.isfinite(within) else "-"] * bool(proved)
         if not several:
             ratio = c.per_deviation[0] / c.per_unit[0]
-            cells += ["-" if c.feature not in numbers else determined(c.per_deviation[0], ratio * within, sign=True)]
+            cells += ["-" if c.feature not in numbers else sure_digits(c.per_deviation[0], ratio * within, sign=True)]
         rows.append([c.feature, *cells, *[told.get("proved", "")] * bool(proved)])
     within = _within(proved.get(INTERCEPT, {}))
-    alone = [determined(value, within, sign=True) for value in model.intercept.reshape(-1).tolist()]
-    beside = [rounded_up(within, 2) if math.isfinite(within) else "-", "-", ""] if proved else ["-"] * (not several)
+    alone = [sure_digits(value, within, sign=True) for value in model.intercept.reshape(-1).tolist()]
+    beside = [round_up(within, 2) if math.isfinite(within) else "-", "-", ""] if proved else ["-"] * (not several)
     # a baseline hazard takes the place of an intercept
     shown = rows if model.answers.reading.timed else [*rows, [INTERCEPT, *alone, *beside]]
     features = len(model.encoder.features) - len(bent)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ..accepted import Columns
 from ..arrays import Reals, Values
-from ..summaries import Known, Summary, merged
+from ..summaries import Known, Summary, merge_summaries
 from ..validation import (
     encode_labels,
     one_of,
@@ -318,7 +318,7 @@ class Encoder:
         parts = [(whole.take(rows), None if weight is None else weight[rows]) for rows in owned]
         known: list[Known] = []
         for _ in range(cls.exchanges):
-            known.append(merged(cls.summarize(part, known, own, coding) for part, own in parts))
+            known.append(merge_summaries(cls.summarize(part, known, own, coding) for part, own in parts))
         return cls.from_known(known, coding)
 
     @classmethod

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..accepted import Numbers
 from ..arrays import Reals
-from ..summaries import Known, Summary, merged
+from ..summaries import Known, Summary, merge_summaries
 from ..validation import (
     encode_labels,
     issparse,
@@ -87,7 +87,7 @@ class Standardizer:
         known: list[Known] = []
         for _ in range(cls.exchanges):
             sent = (cls.summarize(rows[i], known, None if weight is None else weight[i]) for i in own)
-            known.append(merged(sent))
+            known.append(merge_summaries(sent))
         return cls.from_known(known)
 
     @classmethod

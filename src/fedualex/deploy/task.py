@@ -37,7 +37,7 @@ from ..runtime.options import (
 from ..runtime.outputs import averages_of, exact_problem
 from ..runtime.prepare import build_setup, check_clients, choose_precision, polish_grid, start_of, with_theory_steps
 from ..runtime.state import Setup, State
-from ..storage import locked, write_atomically
+from ..storage import lock, write_atomically
 from ..validation import of_type, positive, real_array, short, whole_number
 from .clients import AnswerCheck, SiteClients
 from .engine import Engine
@@ -188,14 +188,14 @@ class Fence:
     @contextmanager
     def take_over(self) -> Iterator[None]:
         """Take over when this ends well: whoever cannot go on from the checkpoint leaves the other one alone."""
-        with locked(self._lock):
+        with lock(self._lock):
             yield
             write_atomically(self._file, self._token.encode())
 
     @contextmanager
     def hold(self) -> Iterator[None]:
         """Write only inside of this; raises `FencedError` if another server has come."""
-        with locked(self._lock):
+        with lock(self._lock):
             if self._file.read_text() != self._token:
                 raise FencedError(
                     f"another server has taken over the run in {self._file.parent}: this one wrote nothing more"

@@ -15,7 +15,7 @@ from sklearn.utils.validation import validate_data
 from ..accepted import ClassWeight, Column, Number, Numbers, Switch, Whole
 from ..arrays import RealMatrix, Reals, Values
 from ..data import Standardizer
-from ..display import rounded_up
+from ..display import round_up
 from ..problems import AbstractProblem, AbstractRecipe, Minibatch, active_bounds, assemble
 from ..problems.rows import Rows, label_column
 from ..runtime import Run, Status, Stop, solve
@@ -236,7 +236,7 @@ class AbstractFederated(BaseEstimator):  # type: ignore[misc]
         self.gap_, self.status_ = run.gap, run.status
         self.n_rounds_, self.n_exchanges_ = run.rounds, run.exchanges
         if self.status_ is not Status.OPTIMAL:
-            claim = "no certificate" if self.gap_ is None else f"a certified gap <= {rounded_up(self.gap_)}"
+            claim = "no certificate" if self.gap_ is None else f"a certified gap <= {round_up(self.gap_)}"
             warnings.warn(
                 f"{type(self).__name__} ended as {self.status_} ({run.stop}) after {run.exchanges} exchanges with "
                 f"{claim}, tol={self.tol}: raise max_rounds or tol",

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..accepted import ClassWeight, Column, Folds, Matrix, Number, Penalty, Switch
 from ..arrays import RealMatrix, Reals, Values
-from ..display import rounded_up
+from ..display import round_up
 from ..inference.rates import Threshold, a_share, order_statistic, threshold
 from ..problems import (
     AbstractProblem,
@@ -300,7 +300,7 @@ class NeymanPearsonClassifier(EffectsMixin, FederatedClassifier):
         self.intercept_ = self.intercept_ - score
         self.rate_bound_ = (
             f"P(more than {self.rate:g} of class {self.classes_[self._limited_class()]} is on the wrong side) "
-            f"<= {rounded_up(found.risk)}, of {found.rows} held-out rows"
+            f"<= {round_up(found.risk)}, of {found.rows} held-out rows"
         )
 
     def _held_out(

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..display import escaped, rounded_up
+from ..display import escape_html, round_up
 from ..palette import styles
 from ..runtime.run import draw_line, drawing
 from ..storage import write_atomically
@@ -106,7 +106,7 @@ def _cell(result: Result | None, level: float) -> str:
     needed = result.reach(level)
     if np.isfinite(needed):
         return f"{needed:g}"
-    return "-" if not np.isfinite(result.last) else f"({rounded_up(result.last / result.start, 2)})"
+    return "-" if not np.isfinite(result.last) else f"({round_up(result.last / result.start, 2)})"
 
 
 def _rows(found: Benchmark, level: float) -> list[tuple[str, list[str], int | None]]:
@@ -152,7 +152,7 @@ def html(found: Benchmark) -> str:
         sections.append(f"<h2>Exchanges to a gap of {level:g} of the start's</h2>{_table(found, level)}")
     for number, name in enumerate(found.problems):
         picture = _picture(found.folder / "figures" / f"problem-{number + 1}.png", name)
-        sections.append(f"<h2>{escaped(name)}</h2>{picture}")
+        sections.append(f"<h2>{escape_html(name)}</h2>{picture}")
     told = (
         f"{len(found.methods)} methods on {len(found.problems)} problems, {plan.exchanges} exchanges each. Every "
         f"method with step sizes had {plan.tries} tries from the grid of .1 to 10 times what theory chooses and its "
@@ -165,7 +165,7 @@ def html(found: Benchmark) -> str:
     return (
         '<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
         f"<title>Benchmark</title><style>{style} {own}</style><body><h1>The field's benchmark</h1>"
-        f"<p class=answer>{escaped(headline(found))}</p><p>{told}</p>{body}"
+        f"<p class=answer>{escape_html(headline(found))}</p><p>{told}</p>{body}"
         f"<section>{_describe_chosen(found)}</section></body></html>"
     )
 
@@ -193,16 +193,16 @@ def headline(found: Benchmark) -> str:
 def _picture(file: Path, words: str) -> str:
     """A picture inside the page, so that it opens offline."""
     content = base64.b64encode(file.read_bytes()).decode()
-    return f'<img alt="{escaped(words)}" src="data:image/png;base64,{content}">'
+    return f'<img alt="{escape_html(words)}" src="data:image/png;base64,{content}">'
 
 
 def _table(found: Benchmark, level: float) -> str:
     """Problems by methods; the fewest exchanges in bold, in brackets how far a method came that did not arrive."""
-    head = "".join(f"<th>{escaped(label)}</th>" for label in found.methods)
+    head = "".join(f"<th>{escape_html(label)}</th>" for label in found.methods)
     lines = [
-        f"<tr><th>{escaped(name)}</th>"
+        f"<tr><th>{escape_html(name)}</th>"
         + "".join(
-            f"<td>{'<b>' * (i == best)}{escaped(cell)}{'</b>' * (i == best)}</td>" for i, cell in enumerate(cells)
+            f"<td>{'<b>' * (i == best)}{escape_html(cell)}{'</b>' * (i == best)}</td>" for i, cell in enumerate(cells)
         )
         + "</tr>"
         for name, cells, best in _rows(found, level)
@@ -219,8 +219,8 @@ def _describe_chosen(found: Benchmark) -> str:
     for result in found.results:
         chosen = ", ".join(f"{name} = {value:.3g}" for name, value in result.chosen.items())
         lines.append(
-            f"<tr><td>{escaped(result.problem)}</td><td>{escaped(result.method)}</td>"
-            f"<td>{escaped(result.refused or chosen)}</td></tr>"
+            f"<tr><td>{escape_html(result.problem)}</td><td>{escape_html(result.method)}</td>"
+            f"<td>{escape_html(result.refused or chosen)}</td></tr>"
         )
     table = f"<table><tr><th>problem</th><th>method</th><th>chosen, or why not</th></tr>{''.join(lines)}</table>"
     return f"<details><summary>What was chosen, and what was refused</summary>{table}</details>"

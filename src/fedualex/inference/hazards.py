@@ -52,13 +52,13 @@ def summarize_hazards(own: RiskSets, beta: Reals, scale: float, meat: bool) -> S
 def _residuals(own: RiskSets, shares: Shares, counts: Reals) -> Reals:
     """For each row: its event less the mean of its risk set, less what it adds to those of all events."""
     means = shares.means(own.rows)
-    exposed = shares.pulled(counts)
-    added = np.stack([shares.pulled(counts * column) for column in means.T], axis=1)
+    exposed = shares.pull(counts)
+    added = np.stack([shares.pull(counts * column) for column in means.T], axis=1)
     return np.asarray(counts[:, None] * (own.rows - means) - (exposed[:, None] * own.rows - added))
 
 
 def _rounding(own: RiskSets, shares: Shares, counts: Reals, reach: Reals) -> Reals:
     """How far the slope may be off, to first order: each share by twice the error of a score and of a sum."""
     terms = sum(own.rows.shape) + 16
-    each = counts + shares.pulled(counts) * (1 + 2 * float(np.max(reach, initial=0.0)))
+    each = counts + shares.pull(counts) * (1 + 2 * float(np.max(reach, initial=0.0)))
     return np.asarray(UNIT * terms * (np.abs(own.rows).T @ each))

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..arrays import Reals
-from ..display import determined, rounded_up, text_table
+from ..display import round_up, sure_digits, text_table
 from ..storage import Json
 from .coefficients import Proved
 from .newton import Estimate, Outcome
@@ -175,7 +175,7 @@ class Effects:
         return _is_ratio(self.effect)
 
     def _cells(self, row: Effect) -> list[str]:
-        penalized = [determined(row.penalized, row.penalized_bound)] * self.has_penalized
+        penalized = [sure_digits(row.penalized, row.penalized_bound)] * self.has_penalized
         penalized += [row.penalized_proved] * self.tells_of_penalized
         if np.isnan(row.estimate):
             return [row.label, *penalized, "dropped", *[""] * (len(self.header()) - 2 - len(penalized))]
@@ -183,7 +183,7 @@ class Effects:
         if self._has_ratios:
             ratios = [_number(row.ratio), _interval(row.ratio_lower, row.ratio_upper)]
         numbers = [_number(row.estimate), _number(row.error), _interval(row.lower, row.upper)]
-        proved = "" if np.isinf(row.bound) else rounded_up(row.bound, 2)
+        proved = "" if np.isinf(row.bound) else round_up(row.bound, 2)
         return [row.label, *penalized, *numbers, *ratios, f"{row.z:.2f}", _chance(row.p), proved]
 
 

@@ -11,7 +11,7 @@ from ..arrays import Reals, Values
 from ..data import Encoder, Standardizer
 from ..data.columns import CellError, column_of_kind, named_columns, plain_column
 from ..data.stored import StoredTable
-from ..display import rounded_up
+from ..display import round_up
 from ..inference.table import Effects
 from ..problems.readings import Reading
 from ..storage import Json
@@ -289,7 +289,7 @@ class Model:
     def __str__(self) -> str:
         used = sum(c.size > 0 for c in self.coefficients)
         gap = self.certificate.get("gap")
-        claim = "not certified" if gap is None else f"certified within {rounded_up(gap, 3)} of the best objective"
+        claim = "not certified" if gap is None else f"certified within {round_up(gap, 3)} of the best objective"
         names = ", ".join(map(repr, self.targets))
         return f"{self.answers.reading.title} for {names}: {used} of {len(self.encoder.features)} features, {claim}"
 

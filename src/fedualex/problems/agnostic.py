@@ -23,7 +23,7 @@ from .known import Floor, Penalty, Smooth, known_classes, norm_of_blocks, total_
 from .readings import Reading
 from .recipe import AbstractRecipe, Measure, assemble, built_from
 from .rows import Data, Rows, features, label_column, split_rows
-from .scores import ScoreSum, linear_rows, linear_score, scored
+from .scores import ScoreSum, linear_rows, linear_score, score_examples
 
 # Mixtures of clients or groups: a prior, the simplex of mixtures with its regularizer, and the loss of a mixture.
 
@@ -104,7 +104,7 @@ class Weighted(Majorized, Smooth):
         xy: (1 - spread) sum_i weight_i slope_i ||r_i|| / n over its rows, slope_i the largest of the loss.
         """
         group, weight = examples["group"], examples["weight"] / len(examples["group"])
-        rows = scored(examples, problem)
+        rows = score_examples(examples, problem)
         own = [group == g for g in np.unique(group)]
         curved = max(rows.of(members).largest_second(self.family, weight[members]) for members in own)
         crossed = np.bincount(group, weight * rows.steepest(self.family) * rows.rows.norms()).max()

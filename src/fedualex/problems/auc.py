@@ -26,7 +26,7 @@ from .known import (
     largest_product,
     mean_of,
     norm_of_blocks,
-    penalized,
+    penalty_in,
     sums_by_class,
     total_mass,
     weight_ball,
@@ -192,7 +192,7 @@ class AucRecipe(AbstractRecipe):
     def problem(self, known: Sequence[Known], data: Data) -> Problem:
         """The bounds of `auc`."""
         ball, (down, up) = self._ball(), class_means(known[1])
-        weights = penalized(ball, nonnegative("l1", self.l1), nonnegative("l2", self.l2))
+        weights = penalty_in(ball, nonnegative("l1", self.l1), nonnegative("l2", self.l2))
         like = {"weights": np.zeros(up.size), "a": np.zeros(()), "b": np.zeros(())}
         if not self.saddle:
             only = Saddle({"weights": like["weights"]})

@@ -29,7 +29,7 @@ from .known import Floor, Penalty, Smooth, norm_of_blocks, total_mass, with_floo
 from .readings import Reading
 from .recipe import AbstractRecipe, Measure, assemble, built_from
 from .rows import Data, Rows, class_column, features, label_column, split_rows
-from .scores import ScoreSum, linear_rows, linear_score, scored
+from .scores import ScoreSum, linear_rows, linear_score, score_examples
 
 
 class Lagrangian(Majorized, Smooth):
@@ -54,7 +54,7 @@ class Lagrangian(Majorized, Smooth):
     def jacobian_bound(self, examples: Tree, problem: "AbstractProblem") -> float:
         """Of the blocks xx, at the largest multipliers, and xy, its columns added by their squares."""
         shares, sets = examples["shares"] / len(examples["shares"]), problem.geometry.parts
-        rows, most = scored(examples, problem), sets.y["multipliers"].regularizer.upper
+        rows, most = score_examples(examples, problem), sets.y["multipliers"].regularizer.upper
         curved = rows.largest_second(self.family, shares[:, 0] + shares[:, 1:] @ most)
         crossed = float(np.linalg.norm((rows.steepest(self.family) * rows.rows.norms()) @ shares[:, 1:]))
         return norm_of_blocks(curved, crossed)

@@ -120,7 +120,7 @@ INDEPENDENT = 1e-6
 """Of the largest squared singular value of Lanczos' vectors: what is smaller repeats the others."""
 
 
-def bent_down(problem: AbstractProblem, center: Vector, start: Vector) -> dict[str, Vector]:
+def find_negative_curvature(problem: AbstractProblem, center: Vector, start: Vector) -> dict[str, Vector]:
     """The directions of the smallest curvature of f in x and of -f in y at a point, where it is negative.
 
     Those are extreme eigenvectors of diag(f_xx, -f_yy), the symmetric part of g's Jacobian, restricted to the
@@ -143,7 +143,7 @@ def _krylov(problem: AbstractProblem, center: Array, start: Array) -> tuple[Arra
     def along_domain(v: Array) -> Array:
         return flat(_along_domain(problem.geometry, unflat(problem.like, v)))
 
-    def normalized(v: Array) -> tuple[Array, Array]:
+    def normalize(v: Array) -> tuple[Array, Array]:
         size = jnp.sqrt(jnp.sum(v * v, axis=1, keepdims=True))
         return size, v / jnp.where(size > 0, size, 1)
 
@@ -151,9 +151,9 @@ def _krylov(problem: AbstractProblem, center: Array, start: Array) -> tuple[Arra
         before, beta, v = state
         product = masks * jax.vmap(lambda u: along_domain(flat(derivative(unflat(problem.like, u)))))(v)
         alpha = jnp.sum(v * product, axis=1, keepdims=True)
-        return (v, *normalized(product - alpha * v - beta * before)), (v, product)
+        return (v, *normalize(product - alpha * v - beta * before)), (v, product)
 
-    beta, v = normalized(masks * along_domain(start))
+    beta, v = normalize(masks * along_domain(start))
     _, seen = jax.lax.scan(step, (jnp.zeros_like(v), 0 * beta, v), None, length=STEPS)
     return seen
 
@@ -243,14 +243,16 @@ class Surroundings:
         return np.sum([seen.points[LONG].mean(axis=0) * self.masks[block] for block, seen in self.rays.items()], axis=0)
 
     @np.errstate(all="ignore")  # where f is not finite it says nothing
-    def suspicions(self) -> list[Pair]:
+    def pairs_to_try(self) -> list[Pair]:
         """Pairs to look at closely, the worst of each kind first."""
         pairs: list[Pair] = []
         for block, seen in self.rays.items():
             pairs += [(block, seen.points[i], seen.points[j]) for i, j in _falling(seen)]
             pairs += [(block, self.center, seen.points[k]) for k in _below_tangent(seen, seen)]
         pairs += self._kinks()
-        for block, direction in bent_down(self.problem, self.center, self.rng.normal(size=self.center.size)).items():
+        for block, direction in find_negative_curvature(
+            self.problem, self.center, self.rng.normal(size=self.center.size)
+        ).items():
             pairs += self._along(block, direction)
         return pairs
 
@@ -430,7 +432,7 @@ class Disproof:
         return self.reason
 
 
-def unchecked(problem: AbstractProblem) -> str:
+def why_not_checked(problem: AbstractProblem) -> str:
     """Why `disproof` has nothing to look for, or nothing to look at; empty if it has."""
     if problem.by_construction:
         return "f is convex in x and concave in y by construction"
@@ -459,7 +461,7 @@ def disproof(problem: AbstractProblem, z: Saddle, *, seed: int = 0, thorough: bo
     return _first(problem, Surroundings(sample, around.middle, rng, thorough))
 
 
-def borne_out(problem: AbstractProblem, z: Saddle, other: Saddle) -> Disproof | None:
+def disprove_between(problem: AbstractProblem, z: Saddle, other: Saddle) -> Disproof | None:
     """The disproof between two points of the domain that differ in x alone or in y alone, if there is one."""
     a, b = as_vector(z), as_vector(other)
     x = block_masks(problem.like)["x"]
@@ -468,7 +470,7 @@ def borne_out(problem: AbstractProblem, z: Saddle, other: Saddle) -> Disproof | 
 
 def _first(problem: AbstractProblem, around: Surroundings) -> Disproof | None:
     """The first suspicion that is borne out."""
-    return next(filter(None, (_between(problem, *pair) for pair in around.suspicions())), None)
+    return next(filter(None, (_between(problem, *pair) for pair in around.pairs_to_try())), None)
 
 
 def _between(problem: AbstractProblem, block: str, a: Vector, b: Vector) -> Disproof | None:
@@ -544,7 +546,7 @@ def check_convex_concave(problem: AbstractProblem, *, pairs: int = 200, seed: in
         suspects = [drawn[k] for k in order[:PAIRS_LOOKED_AT] if slopes[k] < -SLOPE_ROUNDING]
         against: Disproof | None = None
         for pair in suspects:
-            against = against or borne_out(wide, *pair)
+            against = against or disprove_between(wide, *pair)
         against = against or disproof(wide, wide.geometry.project(wide.like), seed=seed, thorough=True)
     witness, reason = (against.witness, against.reason) if against else (None, "")
     worst = float(slopes[order[0]])

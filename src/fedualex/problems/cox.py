@@ -144,7 +144,7 @@ class RiskSurveyor(Surveyor):
                 total.add_cut(
                     own, cut_of_step(own.risk, own.risk.rows @ begun[0][:, 0], scores, before, counts), counts
                 )
-        return total.surveyed(self.problem.like, begun is not None)
+        return total.to_survey(self.problem.like, begun is not None)
 
     @property
     def _spread(self) -> float:
@@ -187,7 +187,7 @@ class _Totals:
         self.cut += found.slope
         self.offset += found.offset - float(counts @ own.null)
 
-    def surveyed(self, like: Saddle, has_cut: bool) -> Surveyed:
+    def to_survey(self, like: Saddle, has_cut: bool) -> Surveyed:
         """In the shapes of the problem."""
         found = Surveyed(
             Saddle(reshape_like(like.x, self.slope), reshape_like(like.y, -self.y_slope)), np.asarray(self.value)
@@ -242,7 +242,7 @@ class CoxRecipe(AbstractRecipe):
         budget, features = float(known[0]["null"]) / total, known[0]["row_sum"].size
         x = {"weights": self._penalty().regularizer(self._penalty().ball(budget), (features,))}
         like = Saddle({"weights": np.zeros(features)})
-        return self._built(PartialLikelihood(), known, data, x=x, like=like, floor=Floor(None, 0.0, each=True))
+        return self._build(PartialLikelihood(), known, data, x=x, like=like, floor=Floor(None, 0.0, each=True))
 
     def held_out(self, rows: Rows, known: Sequence[Known], client: int, points: Sequence[Tree]) -> Reals:
         """As of rows beside which there are no others."""
@@ -279,7 +279,7 @@ class CoxRecipe(AbstractRecipe):
         event = own.event * own.weight / mass if mass > 0 else np.zeros(len(own.event))
         return {"row": own.rows, "event": event, "weight": own.weight, "last": own.last.astype(np.int32)}
 
-    def _built(self, f: PartialLikelihood, known: Sequence[Known], data: Any, **parts: Any) -> Problem:
+    def _build(self, f: PartialLikelihood, known: Sequence[Known], data: Any, **parts: Any) -> Problem:
         """Strata of one length, since clients are stacked."""
         if isinstance(data, str):
             return self.built(f, known, data, by_construction=True, **parts)
@@ -344,7 +344,7 @@ class FairCoxRecipe(CoxRecipe):
         prior, budget = self._prior(known), self._level(known)
         features = known[1]["row_sum"].size
         spread = checked_spread(self.spread)
-        return self._built(
+        return self._build(
             PartialLikelihood(np.asarray(spread), prior if spread > 0 else None),
             known,
             data,

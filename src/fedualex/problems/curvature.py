@@ -74,7 +74,7 @@ class Block(NamedTuple):
         whole = np.sqrt(weight)[:, None] * whole
         return np.asarray(whole.T @ whole)
 
-    def picked(self, columns: NDArray[np.intp]) -> Reals:
+    def pick(self, columns: NDArray[np.intp]) -> Reals:
         """These columns of (beside_i, row_i - center), as a full matrix."""
         extra = self.beside.shape[1]
         own = columns[columns >= extra] - extra
@@ -150,7 +150,7 @@ class ScoreSurveyor(Surveyor):
         for weight, own in self.parts:
             if own.level is not None:
                 first.add_level(weight * own.level, y)
-        return first.surveyed(self.problem.like)
+        return first.to_survey(self.problem.like)
 
     def _stretches(self) -> Iterator[Stretch]:
         """All blocks of rows of all clients, those together that one thread adds up: they are always the same."""
@@ -244,7 +244,7 @@ class _Totals:
         self.offset += float(level @ y)
         self.y_slope += level
 
-    def surveyed(self, like: Saddle) -> Surveyed:
+    def to_survey(self, like: Saddle) -> Surveyed:
         """In the shapes of the problem."""
         survey = Surveyed(
             Saddle(reshape_like(like.x, self.slope.ravel()), reshape_like(like.y, -self.y_slope)),
@@ -298,7 +298,7 @@ class SomeSquares:
 
     def add(self, at: RowLosses, slopes: Reals, mixed: Any) -> None:
         """As for all entries."""
-        rows = [at.rows.picked(self.columns[own]) for own in self.of_score]
+        rows = [at.rows.pick(self.columns[own]) for own in self.of_score]
         second = np.asarray(at.family.second(at.scores, at.target))
         apart = as_columns(second) if second.ndim < 3 else None
         for k, other in _pairs(len(rows)) if apart is None else ((k, k) for k in range(len(rows))):

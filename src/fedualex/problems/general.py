@@ -119,7 +119,7 @@ def loss_and_gradient(problem: "Problem", z: Saddle) -> tuple[Array, Saddle]:
     if problem.data is None:
         alone: tuple[Array, Saddle] = jax.value_and_grad(problem.loss)(z)
         return alone
-    examples, share = problem.data.weighted(problem.weights)
+    examples, share = problem.data.weigh(problem.weights)
 
     def of(part: tuple[Tree, Array]) -> tuple[Array, Saddle]:
         every, weight = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), part)
@@ -247,7 +247,7 @@ class Problem(AbstractProblem):
 
     def loss(self, z: Saddle) -> Array:
         """f(x, y)."""
-        return of_example(self.f, z) if self.data is None else weighted_loss(self.f, z, *self.data.pooled(self.weights))
+        return of_example(self.f, z) if self.data is None else weighted_loss(self.f, z, *self.data.pool(self.weights))
 
     def value(self, z: Saddle) -> float:
         """f(x, y), by numpy if f is a sum of losses of scores."""

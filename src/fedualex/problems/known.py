@@ -307,7 +307,7 @@ def weight_ball(l1: float, l2: float, radius: object, budget: float, group: floa
     return min(balls, key=lambda ball: float(ball.radius))
 
 
-def penalized(ball: Ball, l1: Number, l2: Number, groups: GroupL2 | None = None) -> AbstractRegularizer:
+def penalty_in(ball: Ball, l1: Number, l2: Number, groups: GroupL2 | None = None) -> AbstractRegularizer:
     """l1 ||w||_1 or a sum of norms of groups, + l2/2 ||w||^2, in the ball."""
     norm: AbstractRegularizer | None = groups if l1 == 0 else L1(l1)
     weights: AbstractRegularizer = ball if norm is None else norm + ball
@@ -371,7 +371,7 @@ class Penalty:
     def regularizer(self, ball: Ball, shape: tuple[int, ...]) -> AbstractRegularizer:
         """The penalty of weights of this shape, in the ball."""
         norms = _groups(self.group, self.groups, shape) if self.group > 0 else None
-        return penalized(ball, self.l1, self.l2, norms)
+        return penalty_in(ball, self.l1, self.l2, norms)
 
 
 def _groups(group: Number, groups: object, shape: tuple[int, ...]) -> GroupL2:

@@ -110,7 +110,7 @@ class ClassReading(Reading):
         """accuracy, and loss, the mean -log(probability of the truth); of two classes also positives, the share of
         rows in the second one, and auc.
         """
-        return ranked(self, truth, scores, scale) | {"loss": _log_loss(truth, scores, scale)}
+        return measure_ranking(self, truth, scores, scale) | {"loss": _log_loss(truth, scores, scale)}
 
     def columns(self, scores: Reals, scale: Scale) -> dict[str, Values]:
         shares = zip(scale.labels.tolist(), self.probabilities(scores).T, strict=True)
@@ -140,7 +140,7 @@ class RankReading(ClassReading):
 
     def measures(self, truth: NDArray[Any], scores: Reals, scale: Scale) -> Measured:
         """As of classes, but for the loss."""
-        return ranked(self, truth, scores, scale)
+        return measure_ranking(self, truth, scores, scale)
 
     def columns(self, scores: Reals, scale: Scale) -> dict[str, Values]:
         return {"score": scores} if scores.ndim == 1 else {}
@@ -160,7 +160,7 @@ class NumberReading(Reading):
 
     def measures(self, truth: NDArray[Any], scores: Reals, scale: Scale) -> Measured:
         """r2, mae and mse."""
-        return apart(truth, np.asarray(scale.center + scale.scale * scores))
+        return measure_distance(truth, np.asarray(scale.center + scale.scale * scores))
 
     def columns(self, scores: Reals, scale: Scale) -> dict[str, Values]:
         return {}
@@ -216,7 +216,7 @@ class MeanReading(Reading):
     def measures(self, truth: NDArray[Any], scores: Reals, scale: Scale) -> Measured:
         """r2, mae and mse, and loss, the mean loss of the family."""
         loss = float(np.mean(self.family.loss(scores, np.asarray(truth, float))))
-        return apart(truth, np.asarray(self.family.mean(scores))) | {"loss": loss}
+        return measure_distance(truth, np.asarray(self.family.mean(scores))) | {"loss": loss}
 
     def columns(self, scores: Reals, scale: Scale) -> dict[str, Values]:
         return {"score": scores}
@@ -247,7 +247,7 @@ def roc_auc(scores: Numbers, y: Column) -> float:
     return float(np.mean(below + up_to) / 2 / len(negatives))
 
 
-def ranked(reading: Reading, truth: Values, scores: Reals, scale: Scale) -> Measured:
+def measure_ranking(reading: Reading, truth: Values, scores: Reals, scale: Scale) -> Measured:
     """accuracy, and of two classes positives and auc."""
     accuracy = float(np.mean(reading.predict(scores, scale) == truth))
     if scores.ndim > 1:
@@ -259,7 +259,7 @@ def ranked(reading: Reading, truth: Values, scores: Reals, scale: Scale) -> Meas
     }
 
 
-def apart(truth: Reals, answers: Reals) -> Measured:
+def measure_distance(truth: Reals, answers: Reals) -> Measured:
     """r2, mae and mse."""
     distance = truth - answers
     return {

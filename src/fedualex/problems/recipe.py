@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ..accepted import Numbers
 from ..arrays import Reals, Values
-from ..summaries import Known, Summary, merged
+from ..summaries import Known, Summary, merge_summaries
 from ..tree import Tree
 from .general import Problem
 from .known import Floor, Smoothness, floor_of_views, smoothness_of, with_metric, with_smoothness
@@ -181,7 +181,7 @@ def gather(recipe: AbstractRecipe, parts: Sequence[Rows]) -> list[Known]:
     """
     known: list[Known] = []
     for _ in range(recipe.exchanges):
-        known.append(merged(recipe.summarize(rows, known, m) for m, rows in enumerate(parts)))
+        known.append(merge_summaries(recipe.summarize(rows, known, m) for m, rows in enumerate(parts)))
     return known
 
 

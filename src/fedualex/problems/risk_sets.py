@@ -69,7 +69,7 @@ class Shares:
         self.segments = [slice(*ends) for ends in zip(starts, [*starts[1:], len(top)], strict=True)]
         self.base = np.repeat(top[starts], [part.stop - part.start for part in self.segments])
         self.size = np.exp(log - self.base)
-        self.total = self._grown(self.size[:, None])[:, 0]
+        self.total = self._accumulate(self.size[:, None])[:, 0]
         self.log_sums = (self.base + np.log(self.total))[self.last]
 
     def losses(self, own: RiskSets) -> Array:
@@ -78,10 +78,10 @@ class Shares:
 
     def means(self, columns: Array) -> Array:
         """sum_j p_j column_j over the risk set of each row."""
-        grown = self._grown(self.size[:, None] * columns)
+        grown = self._accumulate(self.size[:, None] * columns)
         return np.asarray((grown / self.total[:, None])[self.last])
 
-    def pulled(self, values: Array) -> Array:
+    def pull(self, values: Array) -> Array:
         """For each row j the sum over all events e of value_e p_j, where it is in the risk set of e."""
         ended = np.zeros(len(values))
         np.add.at(ended, self.last, values)
@@ -93,7 +93,7 @@ class Shares:
             found[part], carry, base = sums, sums[0], own
         return np.asarray(found * self.size)
 
-    def _grown(self, columns: Array) -> Array:
+    def _accumulate(self, columns: Array) -> Array:
         """Sums of all columns up to each row, relative to the base of its segment."""
         found, carry, base = np.empty_like(columns), np.zeros(columns.shape[1]), -np.inf
         for part in self.segments:
@@ -106,14 +106,14 @@ class Shares:
 
 def slope_of(own: RiskSets, shares: Shares, counts: Array) -> Array:
     """sum_e c_e (the mean row of its risk set - its row)."""
-    return np.asarray(own.rows.T @ (shares.pulled(counts) - counts))
+    return np.asarray(own.rows.T @ (shares.pull(counts) - counts))
 
 
 def second_of(rows: Array, shares: Shares, counts: Array) -> Array:
     """sum_e c_e times the covariance of its risk set."""
     events = np.flatnonzero(counts)
     means = shares.means(rows)[events]
-    spread = rows.T @ (shares.pulled(counts)[:, None] * rows)
+    spread = rows.T @ (shares.pull(counts)[:, None] * rows)
     return np.asarray(spread - means.T @ (counts[events, None] * means))
 
 
@@ -152,7 +152,7 @@ def cut_of_step(own: RiskSets, begun: Array, ended: Array, before: Array, counts
     each = mixed - shares.log_sums[events] + distance + np.log(own.weight[events])
     steady, moving = np.zeros(len(d)), np.zeros(len(d))
     steady[events], moving[events] = counts[events] * (1 - t * mean), counts[events] * t
-    pulled = shares.pulled(steady) + d * shares.pulled(moving)
+    pulled = shares.pull(steady) + d * shares.pull(moving)
     return StepCut(np.asarray(own.rows.T @ (pulled - counts)), -float(counts[events] @ each))
 
 

@@ -61,19 +61,19 @@ class Clients(eqx.Module):
         """The examples of client m without padding, as numpy arrays: entries of those of jax are programs."""
         return jax.tree.map(lambda leaf: np.asarray(leaf)[m][: int(self.counts[m])], self.examples)
 
-    def held(self) -> HeldClients:
+    def hold(self) -> HeldClients:
         """The same for numpy alone: no row is copied."""
         return HeldClients.of_examples([self.client(m) for m in range(self.counts.size)], np.asarray(self.counts))
 
-    def weighted(self, weights: object) -> tuple[Tree, Array]:
+    def weigh(self, weights: object) -> tuple[Tree, Array]:
         """The examples by client, and the weight of each in the objective."""
         if not self.counts.size:
             raise TypeError("the data of this problem is elsewhere, so its loss and operator cannot be computed here")
         return self.examples, jnp.asarray(weights)[:, None] * self.shares()
 
-    def pooled(self, weights: object) -> tuple[Tree, Array]:
+    def pool(self, weights: object) -> tuple[Tree, Array]:
         """The same along one axis."""
-        every, share = self.weighted(weights)
+        every, share = self.weigh(weights)
         return jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), every), share.ravel()
 
     def minibatch(self, size: int, key: Array) -> Tree:
@@ -137,7 +137,7 @@ class SparseRow(eqx.Module):
         size: Array = abs(self.value)  # type: ignore[assignment]  # of real numbers
         return SparseRow(self.index, size)
 
-    def widened(self, width: int) -> "SparseRow":
+    def widen(self, width: int) -> "SparseRow":
         """The same rows with padding up to this width."""
         more = [(0, 0)] * (np.ndim(self.value) - 1) + [(0, width - np.shape(self.value)[-1])]
         return SparseRow(np.pad(self.index, more), np.pad(self.value, more))
@@ -162,7 +162,7 @@ def same_width(clients: Sequence[Tree]) -> list[Tree]:
     width = max((np.shape(node.value)[-1] for node in nodes if is_sparse(node)), default=0)
 
     def widen(node: Any) -> Any:
-        return node.widened(width) if is_sparse(node) else node
+        return node.widen(width) if is_sparse(node) else node
 
     return [jax.tree.map(widen, client, is_leaf=is_sparse) if width else client for client in clients]
 

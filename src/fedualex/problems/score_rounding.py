@@ -105,16 +105,16 @@ class ScoreErrors:
         weighted sums over so many clients, which may be larger than the sums are.
         """
         at, unit, most = entries(z), (clients + ADDED) * UNIT, farthest(self.problem, z)[1]
-        offset, slope = self._sent_above(at, found, most, unit), 0.0
+        offset, slope = self._excess_of_sent(at, found, most, unit), 0.0
         for where, cut in _sent_cuts(at, at if start is None else entries(start), found):
             errors = self._of_sent(at, where, cut)
             offset = max(offset, errors.offset + unit * float(cut.errors.offset))
             slope = max(slope, float(np.max(errors.slope + unit * cut.errors.slope)))
         offset += self._of_mixed_y(at, most)
-        self._moved = self._moved_anywhere(z) if self._moved is None else self._moved
+        self._moved = self._largest_change(z) if self._moved is None else self._moved
         return SurveyErrors(*(min(_coarse(SECOND * number), UNKNOWN) for number in (offset, slope, self._moved)))
 
-    def _sent_above(self, at: Reals, found: Surveyed, most: Reals, unit: float) -> float:
+    def _excess_of_sent(self, at: Reals, found: Surveyed, most: Reals, unit: float) -> float:
         """By how much f(x, .) may exceed what value and slope in y say, at any y with entries of at most this size."""
         above, (_, y) = self._of_survey(self._upper, at, at), self._vectors(at)
         sizes = abs(float(found.value)) + float(np.abs(entries(found.operator.y)) @ (np.abs(y) + most))
@@ -132,9 +132,11 @@ class ScoreErrors:
         """What a mean of y that was rounded COUNT times changes of f, beside a share of f itself (`_of_mean_y`)."""
         if self._is_never_negative(at[None]):
             return 2 * COUNT * UNIT * float(self._level @ most)
-        return COUNT * UNIT / self._unit * self._moved_y(most, np.concatenate([at[: at.size - most.size], most])[None])
+        return (
+            COUNT * UNIT / self._unit * self._change_in_y(most, np.concatenate([at[: at.size - most.size], most])[None])
+        )
 
-    def _moved_anywhere(self, z: Saddle) -> float:
+    def _largest_change(self, z: Saddle) -> float:
         """`SurveyErrors.moved`; 0 where the domain has no end, which everybody knows."""
         far, most = farthest(self.problem, z)
         if not np.all(np.isfinite(far)):
@@ -156,7 +158,7 @@ class ScoreErrors:
         """How far the slope in y of f at upper.point may be above -upper.slope, the mean over its surveys."""
         side, points = bounds.upper, np.asarray(bounds.upper.points)[np.asarray(bounds.upper.weights)[:-1] > 0]
         own = SECOND * self._side(side, self._upper, lambda *mean: _Errors(np.zeros(1), 0.0)).slope + TINY
-        moved = self._moved_x(np.asarray(side.point), points, np.ones(self._level.size)) if len(points) > 1 else 0.0
+        moved = self._change_in_x(np.asarray(side.point), points, np.ones(self._level.size)) if len(points) > 1 else 0.0
         return np.asarray(own + 2 * moved)
 
     def _side(self, side: Side, errors: Any, moved: Any) -> _Errors:
@@ -223,7 +225,7 @@ class ScoreErrors:
         """offset = f + <g_y, y> and slope = g_y = -(sum mixed_i loss_i + level) at one point."""
         x, y = self._vectors(point)
         value, slope, size = 0.0, np.zeros(y.size), np.zeros(y.size)
-        for rows in self._evaluated(x, y):
+        for rows in self._evaluate(x, y):
             value += float(rows.counts @ (rows.loss_error + 2 * self._unit * rows.loss))
             if rows.mixed is not None:
                 slope += np.asarray(rows.mixed.T @ (rows.loss_error + self._unit * rows.loss))
@@ -243,7 +245,7 @@ class ScoreErrors:
         """offset = f - <g_x, x> and slope = g_x = sum c_i slope_i row_i."""
         x, y = self._vectors(point)
         slope, offset = np.zeros(x.shape), 2 * self._unit * float(self._level @ np.abs(y))
-        for rows in self._evaluated(x, y):
+        for rows in self._evaluate(x, y):
             slope += rows.spread(rows.slope_error + self._unit * np.abs(rows.slope))
             offset += float(rows.counts @ (rows.loss_error + 2 * self._unit * rows.loss))
             offset += 2 * self._unit * float(rows.counts @ per_row(np.abs(rows.slope) * rows.reach))
@@ -253,7 +255,7 @@ class ScoreErrors:
         """offset = <level, y> - sum c_i conjugate(a_i) and slope = sum c_i a_i row_i, with the a_i of a step."""
         x, y = self._vectors(point)
         slope, offset = np.zeros(x.shape), 2 * self._unit * float(self._level @ np.abs(y))
-        for rows, a, size in self._stepped(x, y, *self._vectors(start)):
+        for rows, a, size in self._evaluate_step(x, y, *self._vectors(start)):
             accuracy = rows.family.conjugate_accuracy(a, rows.target)
             slope += rows.spread(UNIT * as_columns(accuracy.slope) + self._unit * as_columns(size))
             conjugate = per_row(np.abs(rows.family.conjugate(a, rows.target)))
@@ -286,14 +288,14 @@ class ScoreErrors:
         errors = _Errors((LONG_UNIT * off + unit * sizes).ravel(), UNIT * wrong + unit * terms)
         return _LongCut(slope.ravel(), offset, errors)
 
-    def _evaluated(self, x: Reals, y: Reals) -> Iterator["_Rows"]:
+    def _evaluate(self, x: Reals, y: Reals) -> Iterator["_Rows"]:
         """The rows of all clients, block by block, with the sizes and the errors of what they add."""
         for weight, own in self.parts:
             for few in map(own.of, slices(len(own.target))):
                 mixed = None if few.mixed is None else weight * abs(few.mixed)
                 yield _Rows.of(few, x, weight * _sizes_of_coefficients(few, np.abs(y)), mixed)
 
-    def _stepped(self, x: Reals, y: Reals, x0: Reals, y0: Reals) -> Iterator[tuple["_Rows", Reals, Reals]]:
+    def _evaluate_step(self, x: Reals, y: Reals, x0: Reals, y0: Reals) -> Iterator[tuple["_Rows", Reals, Reals]]:
         """The same with the slopes of a dual cut, and the sizes that they may have elsewhere."""
         for weight, own in self.parts:
             for few in map(own.of, slices(len(own.target))):
@@ -306,14 +308,14 @@ class ScoreErrors:
     # A mean of several points is rounded, so that f is wanted beside it.
 
     def _of_mean_x(self, side: Side, points: Reals) -> _Errors:
-        return _Errors(np.zeros(1), self._moved_x(np.asarray(side.point), points))
+        return _Errors(np.zeros(1), self._change_in_x(np.asarray(side.point), points))
 
     def _of_mean_y(self, side: Side, points: Reals) -> _Errors:
         """Where nothing is negative, a mean of y is off by a share u of itself, and so is f but for <level, y>.
 
         Then f(v, y) >= (1 - u) f(v, exact mean) - 2 u <|level|, y>, and the bound of the exact mean is one of f there.
         """
-        moved = self._moved_y(np.asarray(side.point), points)
+        moved = self._change_in_y(np.asarray(side.point), points)
         if moved <= self._unit * abs(float(side.offset)) or not self._is_never_negative(points):
             return _Errors(np.zeros(1), moved)
         tilted = 2 * float(self._level @ np.max(points[:, points.shape[1] - self._level.size :], axis=0))
@@ -341,7 +343,7 @@ class ScoreErrors:
         known = getattr(self.problem.floor, "y", None)
         return np.concatenate([np.zeros(0), *map(np.ravel, jax.tree.leaves(known))])
 
-    def _moved_x(self, point: Reals, points: Reals, most: Reals | None = None) -> float:
+    def _change_in_x(self, point: Reals, points: Reals, most: Reals | None = None) -> float:
         """<sup_v |grad_x f(x, v)|, how far x may be from the mean>: by convexity f exceeds the mean's by no more.
 
         most: how large entries of v are, those of the domain if None.
@@ -352,10 +354,10 @@ class ScoreErrors:
         off = self._unit * np.max(np.abs(points[:, :split]), axis=0, initial=0.0)
         return sum(
             float(np.vdot(rows.spread(np.abs(rows.slope) + rows.slope_error), off.reshape(x.shape)))
-            for rows in self._evaluated(x, most)
+            for rows in self._evaluate(x, most)
         )
 
-    def _moved_y(self, point: Reals, points: Reals) -> float:
+    def _change_in_y(self, point: Reals, points: Reals) -> float:
         """<sup_v |grad_y f(v, y)|, how far y may be from the mean>; nothing where there is no y."""
         if not point.size:
             return 0.0

@@ -144,7 +144,7 @@ class Scored(NamedTuple):
         return Scored(self.rows.of(chosen), self.target[chosen], self.lower[chosen], self.upper[chosen])
 
 
-def scored(examples: Tree, problem: AbstractProblem, center: Array | None = None) -> Scored:
+def score_examples(examples: Tree, problem: AbstractProblem, center: Array | None = None) -> Scored:
     """The rows of one client's examples {"row": ..., "target": ...}, for w in its ball and b in its box."""
     sets, target = problem.geometry.parts.x, examples["target"]
     rows = linear_rows(examples["row"], problem.like.x, len(target), center)
@@ -231,7 +231,7 @@ class OfScore(Majorized, Smooth):
     def jacobian_bound(self, examples: Tree, problem: AbstractProblem) -> float:
         """A bound of the largest eigenvalue of mean_i weight_i phi_i'' r_i r_i^T, r = (row - center, 1)."""
         weight = np.broadcast_to(row_weight(examples), len(examples["target"]))
-        return scored(examples, problem, self.center).largest_second(self.family, weight / len(weight))
+        return score_examples(examples, problem, self.center).largest_second(self.family, weight / len(weight))
 
     def score_sum(self, examples: Tree, like: Saddle) -> ScoreSum:
         """The weight of each row times its loss."""

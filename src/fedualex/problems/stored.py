@@ -184,11 +184,11 @@ class HeldClients(eqx.Module):
         count = int(np.sum(self.counts))
         raise TypeError(f"{count:,} rows that are read block by block are surveyed by numpy alone: leave out method=")
 
-    def weighted(self, weights: object) -> Any:
+    def weigh(self, weights: object) -> Any:
         """Refused likewise."""
         return self.examples
 
-    def pooled(self, weights: object) -> Any:
+    def pool(self, weights: object) -> Any:
         """Refused likewise."""
         return self.examples
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ..accepted import Whole
 from ..arrays import Reals
 from ..compiling import double
-from ..display import rounded_up
+from ..display import round_up
 from ..geometry import AbstractGeometry, Dual
 from ..problems import AbstractProblem, Bilinear, Certificate
 from ..regularizers import for_reports
@@ -194,7 +194,7 @@ def _accurate(game: Bilinear, solution: Solution) -> Solution:
     zero = game.certificate(game.project(game.like)).gap
     if solution.gap is not None and zero is not None and solution.gap > 1e-6 * max(abs(solution.value), zero):
         raise ValueError(
-            f"the linear program was not solved accurately: certified gap <= {rounded_up(solution.gap, 3)} at value "
+            f"the linear program was not solved accurately: certified gap <= {round_up(solution.gap, 3)} at value "
             f"{solution.value:.3g}; rescale A, b and the domains towards 1"
         )
     return solution

@@ -110,7 +110,7 @@ def _minimum(problem: AbstractProblem, u: Tree, mu: Any, eps: Any) -> Tree:
     def F(u: Tree) -> Array:
         return mu * logsumexp(_excesses(problem, u) / mu) + eps / 2 * tree.dot(u, u)
 
-    def unfinished(carry: tuple[Any, Tree, Any, Any]) -> Array:
+    def goes_on(carry: tuple[Any, Tree, Any, Any]) -> Array:
         steps, _, size, share = carry
         return (steps < STEPS) & (size > mu / 10) & (share > SMALLEST)
 
@@ -120,14 +120,14 @@ def _minimum(problem: AbstractProblem, u: Tree, mu: Any, eps: Any) -> Tree:
         direction, _ = cg(product, tree.scale(-1.0, slope), tol=1e-2, maxiter=PRODUCTS)
         here, fall = F(u), tree.dot(slope, direction)
 
-        def moved(share: Any) -> Tree:
+        def move(share: Any) -> Tree:
             return tree.add(u, tree.scale(share, direction))
 
         def too_far(share: Any) -> Array:
-            return ~(F(moved(share)) <= here + 1e-4 * share * fall) & (share > SMALLEST)
+            return ~(F(move(share)) <= here + 1e-4 * share * fall) & (share > SMALLEST)
 
         share = jax.lax.while_loop(too_far, lambda share: share / 2, jnp.asarray(1.0))
         size = jnp.sqrt(tree.dot(slope, slope))  # before the step: one step more than needed is the surer end
-        return steps + 1, tree.where(share > SMALLEST, moved(share), u), size, share
+        return steps + 1, tree.where(share > SMALLEST, move(share), u), size, share
 
-    return jax.lax.while_loop(unfinished, newton, (0, u, jnp.asarray(jnp.inf), jnp.asarray(1.0)))[1]
+    return jax.lax.while_loop(goes_on, newton, (0, u, jnp.asarray(jnp.inf), jnp.asarray(1.0)))[1]

@@ -20,10 +20,10 @@ UNIT, TINY = 2.0**-53, 2.0**-1022
 def has_rounding_bound(psi: AbstractRegularizer) -> bool:
     """Whether the rounding of `fenchel` is a bound for this psi, rather than an estimate."""
     core, _, _ = split(psi)
-    return has_rounding_bound(core.psi) if type(core) is Spectral else _declared(core) is not None
+    return has_rounding_bound(core.psi) if type(core) is Spectral else _roundings_of(core) is not None
 
 
-def _declared(psi: AbstractRegularizer) -> int | None:
+def _roundings_of(psi: AbstractRegularizer) -> int | None:
     """What its own class declares: a class that inherits formulas may have changed some of them."""
     found: int | None = vars(type(psi)).get("roundings")
     return found
@@ -46,7 +46,7 @@ def distances(psi: AbstractRegularizer, x: Array, s: Array) -> tuple[Array, Arra
         reach: Array = norm(x) + 2 * norm(cast_like(psi.q, s) * xp.exp(s / lam - 1))
         return reach, reach
     reach = psi.farthest(x)
-    if _declared(psi) is None:
+    if _roundings_of(psi) is None:
         # In an unbounded domain one step of size 1 tells roughly how far the maximizer is.
         reach = xp.where(xp.isfinite(reach), reach, norm(x) + norm(psi.prox(x + s, xp.ones((), x.dtype))))
     return reach, reach

@@ -29,7 +29,7 @@ def write_figures(path: Path) -> list[Path]:
     mark = f"{data['title']}: {data['small']}" if data["small"] else ""
     files, captions = [], []
     for panel in data["panels"]:
-        for output, x, stem in _wanted(panel, path / "figures"):
+        for output, x, stem in _list_figures(panel, path / "figures"):
             draw = figures.draw if x == "round" else figures.draw_gap
             axis = {} if x == "round" else {"x": x}
             files += draw(panel, output, looks, stem, mark=mark, **axis)
@@ -52,7 +52,7 @@ def write_figures(path: Path) -> list[Path]:
     return [*files, file]
 
 
-def _wanted(panel: Json, home: Path) -> Iterator[tuple[str, str, Path]]:
+def _list_figures(panel: Json, home: Path) -> Iterator[tuple[str, str, Path]]:
     """Output, horizontal axis and file name of each figure of a panel."""
     recorded = list(dict.fromkeys(curve["output"] for curve in panel["curves"]))
     several = len(panel["answers"]) > 1

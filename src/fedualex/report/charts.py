@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from ..display import escaped
+from ..display import escape_html
 from ..storage import Json
 from .numbers import number_text
 
@@ -80,13 +80,13 @@ def _round_step(step: float) -> float:
 
 def mark(path: str, x: float, y: float, kind: str, title: str = "") -> str:
     """A mark whose middle is at these percentages; title: what a pointer over it is told."""
-    words = f"<title>{escaped(title)}</title>" if title else ""
+    words = f"<title>{escape_html(title)}</title>" if title else ""
     return f'<svg x="{x:.2f}%" y="{y:.2f}%" class="{kind}"><path d="{path}">{words}</path></svg>'
 
 
 def dot(x: float, y: float, kind: str, radius: float = 4, title: str = "") -> str:
     """A circle."""
-    words = f"<title>{escaped(title)}</title>" if title else ""
+    words = f"<title>{escape_html(title)}</title>" if title else ""
     return f'<circle cx="{x:.2f}%" cy="{y:.2f}%" r="{radius:.1f}" class="{kind}">{words}</circle>'
 
 
@@ -104,12 +104,12 @@ def shape(points: Sequence[tuple[float, float]], kind: str, closed: bool = False
 def label(x: float, y: float, text: str, anchor: str, dx: float = 0, dy: float = 0, kind: str = "") -> str:
     """Text at percentages, moved by pixels."""
     place = f'x="{x:.2f}%" y="{y:.2f}%" dx="{dx:g}" dy="{dy:g}" text-anchor="{anchor}"'
-    return f'<text {place} class="{kind}">{escaped(text)}</text>'
+    return f'<text {place} class="{kind}">{escape_html(text)}</text>'
 
 
 def picture(title: str, description: str, body: str, kind: str = "plot", height: float = PLOT) -> str:
     """The chart with its title and description."""
-    words = f"<title>{escaped(title)}</title><desc>{escaped(description)}</desc>"
+    words = f"<title>{escape_html(title)}</title><desc>{escape_html(description)}</desc>"
     return f'<svg class="{kind}" role="img" height="{height:g}">{words}{body}</svg>'
 
 
@@ -124,7 +124,7 @@ def frame(x: Axis, y: Axis, x_title: str, y_title: str) -> str:
         parts += [segment(0, at, 100, at, "grid"), label(0, at, text, "end", dx=-7, dy=4)]
     parts += [segment(0, 100, 100, 100, "axis"), segment(0, 0, 0, 100, "axis")]
     turned = '<svg x="0" y="50%"><text transform="translate(-46 0) rotate(-90)" text-anchor="middle">{}</text></svg>'
-    return "".join([*parts, label(50, 100, x_title, "middle", dy=37), turned.format(escaped(y_title))])
+    return "".join([*parts, label(50, 100, x_title, "middle", dy=37), turned.format(escape_html(y_title))])
 
 
 # The charts.
@@ -141,7 +141,7 @@ def row_picture(title: str, axis: Axis, body: str, neutral: float | None = None)
     """A row of a table that is a chart: marks over the axis that `row_axis` draws once for all rows."""
     line = "" if neutral is None else segment(axis.place(neutral), 0, axis.place(neutral), 100, "neutral")
     grid = "".join(segment(axis.place(value), 0, axis.place(value), 100, "grid") for value, _ in axis.ticks)
-    words = f"<title>{escaped(title)}</title>"
+    words = f"<title>{escape_html(title)}</title>"
     return f'<svg class="row" role="img" height="32">{words}{grid}{line}{body}</svg>'
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from ..display import rounded_up
+from ..display import round_up
 from ..models import Model, load
 from ..models.store import JSON, MODEL
 from ..palette import styles
@@ -35,10 +35,10 @@ def fitted_model(path: Path) -> Model | None:
 def model_beside(run: Path) -> Json | None:
     """The model within a run's folder, or beside it where the run is that of a fit; None if there is none."""
     home = fit_around(run) or run
-    return described(load(home / MODEL)) if (home / MODEL / JSON).exists() else None
+    return describe_model(load(home / MODEL)) if (home / MODEL / JSON).exists() else None
 
 
-def described(model: Model) -> Json:
+def describe_model(model: Model) -> Json:
     """A model as the page shows it; features whose coefficients are 0 are counted, not listed."""
     several = model.weights.ndim > 1
     used = [one for one in model.coefficients if one.size > 0]
@@ -131,7 +131,7 @@ def smallest_answers(panels: Sequence[Json]) -> str:
     """Of each comparison the answer with the smallest certificate, in one sentence."""
     answers = [[row for row in panel["table"] if row["answer"] and row["gap"] is not None] for panel in panels]
     best = [min(rows, key=lambda row: row["gap"]) for rows in answers if rows]
-    words = [f"{row['output']} {row['method']} {rounded_up(row['gap'], 3)}" for row in best]
+    words = [f"{row['output']} {row['method']} {round_up(row['gap'], 3)}" for row in best]
     return f"Smallest certified gaps: {'; '.join(words)}" if words else "No answer has a certificate"
 
 

@@ -8,7 +8,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ..display import escaped, rounded_up
+from ..display import escape_html, round_up
 from ..models import Model
 from ..models.words import MAIN, SERVED, count_text, first_measure, measure_name, what_it_predicts
 from ..problems.readings import OF, SMALLER_IS_BETTER
@@ -17,7 +17,7 @@ from . import charts
 from .charts import Axis
 from .effects import curves_part, effects_part
 from .numbers import estimate_texts, number_text
-from .parts import PERCENT, bullets, ended, fold, paragraph, part_of, scrolled, section
+from .parts import PERCENT, bullets, end_sentence, fold, paragraph, part_of, scroll_table, section
 
 MOST_CLIENTS, MOST_CURVES = 20, 12
 """How many clients are shown before the fold, and how many there may be for their curves to be unfolded."""
@@ -51,7 +51,7 @@ def first_sentence(model: Model) -> str:
     if gap is None:
         sentences.append("It is not certified.")
     else:
-        sentences.append(f"Its objective is certified to be within {rounded_up(gap, 2)} of the best possible one.")
+        sentences.append(f"Its objective is certified to be within {round_up(gap, 2)} of the best possible one.")
     return " ".join(filter(None, sentences))
 
 
@@ -69,7 +69,7 @@ def _how_good(model: Model) -> str:
 
 def _penalty(model: Model) -> str:
     short = part_of(model, "penalty").get("short")  # the rest is below
-    return f"Penalty: {ended(short)}" if short else ""
+    return f"Penalty: {end_sentence(short)}" if short else ""
 
 
 def _percent(held: Json) -> str:
@@ -110,7 +110,9 @@ def _measures_tables(model: Model, held: Json) -> str:
     parts = [("calibration intercept", "intercept"), ("calibration slope", "slope")] if calibration else []
     named = [f"share of {model.classes.tolist()[1]}" if name == "positives" else measure_name(name) for name in names]
     titles = ["rows trained on", "rows held out", *named, *(title for title, _ in parts)]
-    head = "<tr><th></th>" + "".join(f'<th scope="col" class="number">{escaped(one)}</th>' for one in titles) + "</tr>"
+    head = (
+        "<tr><th></th>" + "".join(f'<th scope="col" class="number">{escape_html(one)}</th>' for one in titles) + "</tr>"
+    )
 
     def line(client: str | None) -> str:
         values = held["overall"] if client is None else clients[client]
@@ -124,13 +126,13 @@ def _measures_tables(model: Model, held: Json) -> str:
             found = (own or {}).get(key)
             cells.append(_cell(*estimate_texts(found[0], found[1:])) if found else _cell("–", ""))
         title, kind = ("all clients", ' class="all"') if client is None else (client, "")
-        return f'<tr{kind}><th scope="row">{escaped(title)}</th>{"".join(cells)}</tr>'
+        return f'<tr{kind}><th scope="row">{escape_html(title)}</th>{"".join(cells)}</tr>'
 
     listed = list(clients) if len(clients) > 1 else []
-    body = scrolled("Held-out rows", head, [line(client) for client in (None, *listed[:MOST_CLIENTS])])
+    body = scroll_table("Held-out rows", head, [line(client) for client in (None, *listed[:MOST_CLIENTS])])
     if rest := listed[MOST_CLIENTS:]:
         body += fold(
-            f"The other {count_text(len(rest), 'client')}", scrolled("More clients", head, list(map(line, rest)))
+            f"The other {count_text(len(rest), 'client')}", scroll_table("More clients", head, list(map(line, rest)))
         )
     body += paragraph(CALIBRATED, "small") if parts else ""
     return body + _why_not_calibrated(calibration)
@@ -141,13 +143,13 @@ def _whole(count: Any) -> str:
 
 
 def _cell(value: str, interval: str) -> str:
-    below = f'<br><span class="muted">{escaped(interval)}</span>' if interval else ""
-    return f'<td class="number">{escaped(value)}{below}</td>'
+    below = f'<br><span class="muted">{escape_html(interval)}</span>' if interval else ""
+    return f'<td class="number">{escape_html(value)}{below}</td>'
 
 
 def _why_not_calibrated(calibration: Json) -> str:
     own = {"All clients": calibration.get("overall"), **(calibration.get("clients") or {})}
-    said = [f"{name}: {ended(one['sentence'])}" for name, one in own.items() if one and one.get("sentence")]
+    said = [f"{name}: {end_sentence(one['sentence'])}" for name, one in own.items() if one and one.get("sentence")]
     return bullets(said) if said else ""
 
 
@@ -158,7 +160,7 @@ def _curves(held: Json) -> str:
     others = {name: own.get("roc") or [] for name, own in clients.items()}
     body = _pair(overall, others, "all clients", charts.PLOT)
     figures = [_pair(own, {}, name, charts.SMALL) for name, own in clients.items()]
-    figures = [f"<h3>{escaped(name)}</h3>{one}" for name, one in zip(clients, figures, strict=True) if one]
+    figures = [f"<h3>{escape_html(name)}</h3>{one}" for name, one in zip(clients, figures, strict=True) if one]
     if not figures:
         return body
     grid = '<div class="sites">' + "".join(f"<div>{figure}</div>" for figure in figures) + "</div>"
@@ -188,11 +190,11 @@ def path_part(model: Model) -> str:
     if not penalty:
         return ""
     sentence = penalty.get("sentence") or f"{penalty.get('name')} = {number_text(penalty.get('value'))}"
-    body = paragraph(ended(sentence))
+    body = paragraph(end_sentence(sentence))
     curve = penalty.get("curve")
     if curve and len(curve["values"]) > 1:
         key = "Line: the mean over folds; band: one standard error of it to both sides."
-        gap = f"Every value was solved to a certified gap of at most {rounded_up(max(curve['gaps']), 2)}."
+        gap = f"Every value was solved to a certified gap of at most {round_up(max(curve['gaps']), 2)}."
         body += f"<figure>{charts.draw_path(curve)}</figure>" + paragraph(f"{key} {gap}", "small")
     elif curve is None:
         body += paragraph("The penalty was given and not chosen from the data, so there is no path to show.", "note")
@@ -208,7 +210,10 @@ def served_part(model: Model) -> str:
     other = ordinary.get("held_out") or {}
     name = first_measure(SERVED, held.get("overall") or {})
     known, beside = _of_clients(held, name), _of_clients(other, name)
-    said = [*model.training.get("weighs", ()), *([ended(ordinary["sentence"])] if ordinary.get("sentence") else [])]
+    said = [
+        *model.training.get("weighs", ()),
+        *([end_sentence(ordinary["sentence"])] if ordinary.get("sentence") else []),
+    ]
     if len(known) < 2:
         body = bullets(said) if said else ""
         return section("served", "Who is served worst", body) if body else ""
@@ -245,7 +250,7 @@ def _served_table(name: str, order: Sequence[str], held: Json, other: Json) -> s
     models = {"this model": held, **({"ordinary model": other} if other.get("clients") else {})}
     axis = _served_axis(name, order, models.values())
     titles = [f"{measure_name(name)}, {title}" for title in models]
-    head = "".join(f'<th scope="col" class="number">{escaped(title)}</th>' for title in titles)
+    head = "".join(f'<th scope="col" class="number">{escape_html(title)}</th>' for title in titles)
     head = f'<tr><th scope="col">client</th>{head}<th></th></tr>'
     foot = (
         f'<tfoot><tr><td colspan="{1 + len(models)}"></td><td class="plotted">{charts.row_axis(axis)}</td></tr></tfoot>'
@@ -253,7 +258,7 @@ def _served_table(name: str, order: Sequence[str], held: Json, other: Json) -> s
 
     def table(clients: Sequence[str]) -> str:
         lines = "".join(_served_row(name, client, models, axis, client == order[0]) for client in clients)
-        caption = f"<caption>{escaped(measure_name(name))} of each client, the worst first</caption>"
+        caption = f"<caption>{escape_html(measure_name(name))} of each client, the worst first</caption>"
         rows = f"<thead>{head}</thead><tbody>{lines}</tbody><tfoot><tr>{foot}</tr></tfoot>"
         return f'<div class="forest"><table>{caption}{rows}</table></div>'
 
@@ -280,7 +285,7 @@ def _served_row(name: str, client: str, models: Mapping[str, Json], axis: Axis, 
     for place, (title, held) in enumerate(models.items()):
         value, ends = held["clients"].get(client, {}).get(name), _ends(held, name, client)
         text, interval = ("–", "") if value is None else estimate_texts(value, ends)
-        shown = f'{text} <span class="muted">{escaped(interval)}</span>' if interval else text
+        shown = f'{text} <span class="muted">{escape_html(interval)}</span>' if interval else text
         cells += f'<td class="number" data-label="{title}">{shown}</td>'
         if value is None:
             continue
@@ -297,7 +302,7 @@ def _served_row(name: str, client: str, models: Mapping[str, Json], axis: Axis, 
         )
     worst = ' <span class="worst">worst</span>' if is_worst else ""
     plotted = charts.row_picture(f"{measure_name(name)} of {client}", axis, body)
-    return f'<tr><th scope="row">{escaped(client)}{worst}</th>{cells}<td class="plotted">{plotted}</td></tr>'
+    return f'<tr><th scope="row">{escape_html(client)}{worst}</th>{cells}<td class="plotted">{plotted}</td></tr>'
 
 
 # What was done to the rows, what is certified, and the settings.
@@ -312,33 +317,33 @@ def coding_part(model: Model) -> str:
 def certificate_part(model: Model) -> str:
     """Three sentences: what is certified, what is proved, and what is neither."""
     sentences = {
-        "Certified": _certified(model.certificate),
-        "Proved": _proved(part_of(model, "effects")),
+        "Certified": _certificate_sentence(model.certificate),
+        "Proved": _proofs_sentence(part_of(model, "effects")),
         "Neither": "Intervals and p-values rest on assumptions that no computation can certify: that rows, or clients, "
         "are independent draws, and that the model is right as far as its errors need it; measures on held-out rows "
         "speak of rows like these, and of no others.",
     }
-    lines = "".join(f"<dt>{name}</dt><dd>{escaped(text)}</dd>" for name, text in sentences.items())
+    lines = "".join(f"<dt>{name}</dt><dd>{escape_html(text)}</dd>" for name, text in sentences.items())
     return section("certified", "How the numbers were certified", f"<dl>{lines}</dl>")
 
 
-def _certified(certificate: Json) -> str:
+def _certificate_sentence(certificate: Json) -> str:
     gap, tol, violation = (certificate.get(name) for name in ("gap", "tol", "violation"))
     if gap is None:
         return f"Nothing: {certificate.get('meaning') or 'this model was kept without a certificate'}."
     exchanges = certificate.get("exchanges")
     text = (
-        f"The objective of this model is at most {rounded_up(gap, 2)} above the least that any choice of its "
+        f"The objective of this model is at most {round_up(gap, 2)} above the least that any choice of its "
         "coefficients could reach on these rows with these settings, a bound computed outside the method that found "
         "them, with the errors of rounding added"
     )
     text += f", after {count_text(exchanges, 'exchange')} with the clients" if exchanges else ""
-    text += f"; limits are exceeded by at most {rounded_up(violation, 2)}" if violation is not None else ""
+    text += f"; limits are exceeded by at most {round_up(violation, 2)}" if violation is not None else ""
     text += f"; the tolerance {tol:g} was not reached" if tol is not None and gap > tol else ""
     return f"{text}."
 
 
-def _proved(effects: Json) -> str:
+def _proofs_sentence(effects: Json) -> str:
     rows = [row for row in effects.get("rows") or () if row["estimate"] is not None]
     bounds = [row["bound"] for row in rows if row.get("bound") is not None]
     told = (effects.get("coefficients") or {}).values()
@@ -351,7 +356,7 @@ def _proved(effects: Json) -> str:
         whose = "Every estimate" if len(bounds) == len(rows) else f"Each of {len(bounds)} of the {len(rows)} estimates"
         texts.append(
             f"{whose} without penalty is within a bound of its own of the exact one, and none of these bounds is "
-            f"larger than {rounded_up(max(bounds), 2)}."
+            f"larger than {round_up(max(bounds), 2)}."
         )
     nothing = "Nothing is proved of single coefficients, beyond what the certificate of all of them together says."
     return " ".join(texts) or nothing
@@ -362,7 +367,7 @@ def settings_part(model: Model) -> str:
     found = list(_flat(part_of(model, "configuration")))
     if not found:
         return ""
-    lines = "".join(f"<dt>{escaped(name)}</dt><dd>{escaped(text)}</dd>" for name, text in found)
+    lines = "".join(f"<dt>{escape_html(name)}</dt><dd>{escape_html(text)}</dd>" for name, text in found)
     body = f'<dl class="settings">{lines}</dl>'
     return f'<section class="committee settings">{fold("Settings", body)}</section>'
 

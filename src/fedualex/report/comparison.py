@@ -11,7 +11,7 @@ import numpy as np
 from ..algorithms import Method
 from ..arrays import Reals
 from ..data.columns import required
-from ..display import gap_text, html_table, rounded_up, text_table
+from ..display import gap_text, html_table, round_up, text_table
 from ..palette import styles
 from ..problems import AbstractProblem
 from ..runs import folder, solving as in_python
@@ -97,18 +97,20 @@ class Comparison:
         return write_report(root)
 
     def __repr__(self) -> str:
-        parts = self._sentence(), text_table(HEADER, self._rows()), self._untuned()
+        parts = self._sentence(), text_table(HEADER, self._rows()), self._describe_untuned()
         return "\n".join(filter(None, parts))
 
     def _repr_html_(self) -> str:
         """The same table, for notebooks."""
-        return html_table(HEADER, self._rows(), " ".join(filter(None, (f"{self._sentence()}.", self._untuned()))))
+        return html_table(
+            HEADER, self._rows(), " ".join(filter(None, (f"{self._sentence()}.", self._describe_untuned())))
+        )
 
     def _sentence(self) -> str:
         seeds = "1 seed" if len(self.seeds) == 1 else f"{len(self.seeds)} seeds, median (least..largest)"
         return f"Comparison on {self.problem!r}: {seeds}"
 
-    def _untuned(self) -> str:
+    def _describe_untuned(self) -> str:
         return describe_untuned({label: runs[0].steps for label, runs in self.runs.items()})
 
     def _rows(self) -> list[tuple[str, ...]]:
@@ -125,7 +127,7 @@ def _summary(runs: list[Run]) -> tuple[str, ...]:
 
 
 def _text(gap: float) -> str:
-    return gap_text(None) if np.isinf(gap) else rounded_up(gap)
+    return gap_text(None) if np.isinf(gap) else round_up(gap)
 
 
 def _curve(runs: list[Run], x: str) -> tuple[Reals, Reals]:

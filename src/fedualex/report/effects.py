@@ -3,14 +3,14 @@
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from ..display import apart, escaped
+from ..display import apart, escape_html
 from ..inference.table import shown_rows, unit_text
 from ..models import Model
 from ..storage import Json
 from . import charts
 from .charts import Axis
 from .numbers import chance_text, coefficient_text, estimate_texts, number_text, ratio_texts
-from .parts import PERCENT, bullets, ended, fold, paragraph, part_of, scrolled, section
+from .parts import PERCENT, bullets, end_sentence, fold, paragraph, part_of, scroll_table, section
 
 MOST_EFFECTS = 40
 """How many effects have a row in the forest plot."""
@@ -25,7 +25,7 @@ def effects_part(model: Model) -> str:
     effects = part_of(model, "effects")
     if not effects.get("rows"):
         reason = effects.get("refused") or "This model was kept without estimates that have intervals."
-        body = paragraph(f"There are no intervals. {ended(str(reason))}", "note") + _coefficients(model)
+        body = paragraph(f"There are no intervals. {end_sentence(str(reason))}", "note") + _coefficients(model)
         return section("effects", "Effects", body)
     rows = shown_rows(effects)
     columns = {*model.encoder.features, *(f"{name}={level}" for name, level in model.encoder.contrasts)}
@@ -66,7 +66,7 @@ def _legend(model: Model, effects: Json) -> str:
     on = f" of {model.target} = {labels[1]}" if len(labels) == 2 else ""
     key = {"square": f"{_effect_name(effects)}{on}, with its {_effects_percent(effects)}% interval"}
     key |= {"hollow": penalized} if _has_penalized(effects) else {}
-    marks = "".join(f'<span><i class="key {kind}"></i>{escaped(text)}</span>' for kind, text in key.items())
+    marks = "".join(f'<span><i class="key {kind}"></i>{escape_html(text)}</span>' for kind, text in key.items())
     return f'<p class="keys">{marks}<span>The upright line is at {neutral}.{scale}</span></p>'
 
 
@@ -96,7 +96,7 @@ def _effects_table(
     proved = ["proved"] if _tells_of_penalized(effects) else []
     penalized = ["penalized coefficient"] * _has_penalized(effects)
     names = ["", *penalized, *proved, effect, f"{percent}% interval", "p", *([""] if axis else [])]
-    head = "".join(f'<th scope="col" class="{"number" if name else ""}">{escaped(name)}</th>' for name in names)
+    head = "".join(f'<th scope="col" class="{"number" if name else ""}">{escape_html(name)}</th>' for name in names)
     levels = {f"{name}={c}": (name, c) for name, known in model.encoder.categories.items() for c in known}
     levels |= _knots_of(model)
     lines, group = [], None
@@ -111,7 +111,7 @@ def _effects_table(
     if axis:
         below = f'<td colspan="{len(names) - 1}"></td><td class="plotted">{charts.row_axis(axis)}</td>'
         foot = f"<tfoot><tr>{below}</tr></tfoot>"
-    caption = f"<caption>{escaped(effect)} of each column, with intervals</caption>"
+    caption = f"<caption>{escape_html(effect)} of each column, with intervals</caption>"
     table = f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody>{foot}</table>"
     return f'<div class="forest{"" if axis else " bare"}">{table}</div>'
 
@@ -125,8 +125,8 @@ def _tells_of_penalized(effects: Json) -> bool:
 
 
 def _group_row(column: str, reference: str | None, width: int) -> str:
-    against = f' <span class="muted">against {escaped(reference)}</span>' if reference else ""
-    return f'<tr class="group"><th scope="rowgroup" colspan="{width}">{escaped(column)}{against}</th></tr>'
+    against = f' <span class="muted">against {escape_html(reference)}</span>' if reference else ""
+    return f'<tr class="group"><th scope="rowgroup" colspan="{width}">{escape_html(column)}{against}</th></tr>'
 
 
 def _effect_row(effects: Json, row: Json, name: str, is_level: bool, axis: Axis | None, is_plotted: bool) -> str:
@@ -142,11 +142,13 @@ def _effect_row(effects: Json, row: Json, name: str, is_level: bool, axis: Axis 
     cells = [penalized] * _has_penalized(effects)
     cells += [("proved", row["penalized_proved"])] if _tells_of_penalized(effects) else []
     cells += [(_effect_name(effects), value), ("interval", interval), ("p", chance)]
-    numbers = "".join(f'<td class="number" data-label="{escaped(key)}">{escaped(text)}</td>' for key, text in cells)
+    numbers = "".join(
+        f'<td class="number" data-label="{escape_html(key)}">{escape_html(text)}</td>' for key, text in cells
+    )
     drawn = _effect_picture(effects, row, axis, value, interval) if axis and is_plotted else ""
     plotted = f'<td class="plotted">{drawn}</td>' if axis else ""
     kind = ' class="level"' if is_level else ""
-    return f'<tr><th scope="row"{kind}>{escaped(name)}</th>{numbers}{plotted}</tr>'
+    return f'<tr><th scope="row"{kind}>{escape_html(name)}</th>{numbers}{plotted}</tr>'
 
 
 def _effect_picture(effects: Json, row: Json, axis: Axis, value: str, interval: str) -> str:
@@ -165,7 +167,7 @@ def _coefficients(model: Model) -> str:
     zeros = len(model.encoder.features) - len(used)
     scores = [str(label) for label in (model.classes.tolist() or model.targets)] if model.weights.ndim > 1 else [""]
     head = "".join(
-        f'<th scope="col" class="number">{escaped(f"{word} {score}".strip())}</th>'
+        f'<th scope="col" class="number">{escape_html(f"{word} {score}".strip())}</th>'
         for word in ("per unit", "per deviation")
         for score in scores
     )
@@ -174,8 +176,8 @@ def _coefficients(model: Model) -> str:
         lines = []
         for one in some:
             cells = "".join(f'<td class="number">{number_text(x)}</td>' for x in (*one.per_unit, *one.per_deviation))
-            lines.append(f'<tr><th scope="row">{escaped(one.feature)}</th>{cells}</tr>')
-        return scrolled("Coefficients", f"<tr><th></th>{head}</tr>", lines)
+            lines.append(f'<tr><th scope="row">{escape_html(one.feature)}</th>{cells}</tr>')
+        return scroll_table("Coefficients", f"<tr><th></th>{head}</tr>", lines)
 
     said = f"What each column adds to {model.adds_to}; {zeros} of {len(model.encoder.features)} columns add nothing."
     rest = used[MOST_EFFECTS:]
@@ -211,9 +213,9 @@ def curves_part(model: Model) -> str:
         drawn = charts.draw_effect(
             band, model.curve(name, band["at"]).tolist(), knots, name, kind, _is_ratio(effects) and "estimate" in band
         )
-        figures.append(f"<figure><figcaption>{escaped(told)}</figcaption>{drawn}</figure>")
+        figures.append(f"<figure><figcaption>{escape_html(told)}</figcaption>{drawn}</figure>")
     key = {"estimate": "without penalty, with its band", "own": "the penalized model"}
-    marks = "".join(f'<span><i class="key {kind}"></i>{escaped(text)}</span>' for kind, text in key.items())
+    marks = "".join(f'<span><i class="key {kind}"></i>{escape_html(text)}</span>' for kind, text in key.items())
     said = "Beyond the outer knots, which are marked on the axis, an effect is a straight line."
     body = f'<p class="keys">{marks}</p><div class="pair">{"".join(figures)}</div>' + paragraph(said, "small")
     return section("curves", "Effects that bend", body)

@@ -4,7 +4,7 @@ import math
 import sys
 from collections.abc import Sequence
 
-from ..display import determined
+from ..display import sure_digits
 
 DIGITS = 3
 """Significant digits of an estimate at most."""
@@ -27,7 +27,7 @@ def number_text(value: float | None, digits: int = DIGITS) -> str:
 
 def coefficient_text(value: float | None, within: float | None) -> str:
     """A coefficient in the digits that what is proved of it leaves no doubt of; within: None if nothing is."""
-    return number_text(value) if within is None else _minus(determined(value, within, DIGITS))
+    return number_text(value) if within is None else _minus(sure_digits(value, within, DIGITS))
 
 
 def estimate_texts(value: float, ends: Sequence[float] | None) -> tuple[str, str]:
@@ -41,7 +41,7 @@ def estimate_texts(value: float, ends: Sequence[float] | None) -> tuple[str, str
         decimals = min(decimals, 1 - _power(length)) if value else 1 - _power(length)
     if not -6 <= decimals <= 6:
         return number_text(value), f"{number_text(lower, 2)} to {number_text(upper, 2)}"
-    shown = [_minus(_fixed(number, decimals)) for number in (value, lower, upper)]
+    shown = [_minus(_round_text(number, decimals)) for number in (value, lower, upper)]
     return shown[0], f"{shown[1]} to {shown[2]}"
 
 
@@ -67,7 +67,7 @@ def _ratio(value: float | None, digits: int, upper: bool = False) -> str:
     return f"> {HUGE:g}" if value > HUGE else number_text(value, digits)
 
 
-def _fixed(value: float, decimals: int) -> str:
+def _round_text(value: float, decimals: int) -> str:
     return f"{round(value, decimals):.{max(decimals, 0)}f}"
 
 

@@ -6,7 +6,7 @@ from string import Template
 from types import UnionType
 from typing import Any
 
-from ..display import escaped, visible
+from ..display import escape_html, visible
 from ..runtime import NONZERO
 from ..storage import Json
 from .committee import committee_section
@@ -195,9 +195,9 @@ def render(data: Json) -> str:
     # nan and infinities are the only constants that Python's JSON has beyond the standard's.
     finite = json.loads(json.dumps(data | {"nonzero": NONZERO}), parse_constant=lambda name: None)
     return Template(_read("page.html")).substitute(
-        title=escaped(data["title"]),
-        headline=escaped(data["headline"]),
-        small=f'<p class="banner" role="note">This is {escaped(data["small"])}.</p>' if data["small"] else "",
+        title=escape_html(data["title"]),
+        headline=escape_html(data["headline"]),
+        small=f'<p class="banner" role="note">This is {escape_html(data["small"])}.</p>' if data["small"] else "",
         committee="" if model is None else committee_section(model),
         lead="" if model is None else " lead",
         panels=_panels(data, folded=model is not None),
@@ -220,8 +220,8 @@ def _panels(data: Json, folded: bool) -> str:
 
 def _shell(panel: Json, i: int, title: str) -> str:
     """The section of a panel, with its title where that of the page is another one."""
-    heading = "" if panel["title"] == title else f"<h2>{escaped(panel['title'])}</h2>"
-    attributes = f'id="panel-{i}" data-name="{escaped(panel["name"])}" aria-label="{escaped(panel["title"])}"'
+    heading = "" if panel["title"] == title else f"<h2>{escape_html(panel['title'])}</h2>"
+    attributes = f'id="panel-{i}" data-name="{escape_html(panel["name"])}" aria-label="{escape_html(panel["title"])}"'
     return f'<section class="panel" {attributes}>{heading}</section>'
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..arrays import Reals, Values
-from ..display import rounded_up
+from ..display import round_up
 from ..paper.claims import seed_runs, steps_text
 from ..paper.reproduction import structure_values
 from ..runs import folder
@@ -178,10 +178,10 @@ def headline(groups: Mapping[str, Sequence[StoredRun]]) -> str:
     if not certified:
         return f"Nothing is certified: {next(iter(endings.values()))['reason']}."
     first, *others = sorted(certified, key=lambda label: certified[label]["gap"])
-    text = f"{first} is certified within {rounded_up(certified[first]['gap'], 3)} of optimal {_cost(certified[first])}"
+    text = f"{first} is certified within {round_up(certified[first]['gap'], 3)} of optimal {_cost(certified[first])}"
     if others:
         second = certified[others[0]]
-        text += f"; {others[0]}, the next, within {rounded_up(second['gap'], 3)} {_cost(second)}"
+        text += f"; {others[0]}, the next, within {round_up(second['gap'], 3)} {_cost(second)}"
     return f"{text}."
 
 
@@ -209,9 +209,9 @@ def _ending(runs: Sequence[StoredRun]) -> Json:
 def _sentence(end: Json) -> str:
     if end["gap"] is None:
         return f"Nothing is certified {_cost(end)}: {end['reason']}."
-    text = f"Certified within {rounded_up(end['gap'], 3)} of optimal {_cost(end)}"
+    text = f"Certified within {round_up(end['gap'], 3)} of optimal {_cost(end)}"
     if end["violation"] is not None:
-        text += f", with limits exceeded by at most {rounded_up(end['violation'], 3)}"
+        text += f", with limits exceeded by at most {round_up(end['violation'], 3)}"
     if end["tol"] is not None and end["gap"] > end["tol"]:
         text += f"; the tolerance {end['tol']:g} was not reached ({end['stop']})"
     return f"{text}."
@@ -263,7 +263,7 @@ def _at_equal_cost(panel: Panel) -> str:
                 reached = (gap, curve["output"])
                 best[curve["method"]] = min(best.get(curve["method"], reached), reached)
     ranked = sorted(best.items(), key=lambda item: item[1])
-    listed = ", ".join(f"{method} {rounded_up(gap, 3)} ({output})" for method, (gap, output) in ranked)
+    listed = ", ".join(f"{method} {round_up(gap, 3)} ({output})" for method, (gap, output) in ranked)
     return f"At {megabytes(budget)}, the smallest gap that each has certified: {listed}." if len(ranked) > 1 else ""
 
 
@@ -288,7 +288,7 @@ def _last(panel: Panel) -> str:
     if ranked[0]["method"] == min(answers, key=lambda row: row["gap"])["method"]:
         return ""
     name = panel["structure"]
-    listed = ", ".join(f"{row['method']} {rounded_up(row['gap'], 3)} ({name} {row['structure']})" for row in ranked)
+    listed = ", ".join(f"{row['method']} {round_up(row['gap'], 3)} ({name} {row['structure']})" for row in ranked)
     return f"In last, the server's own point, the order is another one: {listed}."
 
 
@@ -351,7 +351,7 @@ def runs_panel(
         "title": title,
         "headline": headline(groups),
         # What several methods are compared by is what they cost.
-        "x": "megabytes" if len(groups) > 1 and all(_sent(runs) for runs in groups.values()) else "round",
+        "x": "megabytes" if len(groups) > 1 and all(_has_traffic(runs) for runs in groups.values()) else "round",
         "tol": next((tol for run in firsts.values() if (tol := _tol(run)) is not None), None),
         "structure": "rank" if spectral else "density",
         "exact": exact and {key: exact[key] for key in ("value", "gap", "how", "density", "rank")},
@@ -411,7 +411,7 @@ def _tol(run: StoredRun) -> float | None:
     return run.manifest["configuration"]["run"].get("tol")
 
 
-def _sent(runs: Sequence[StoredRun]) -> bool:
+def _has_traffic(runs: Sequence[StoredRun]) -> bool:
     return all(run.status is not None and traffic(run.status) > 0 for run in runs)
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ..display import escaped
+from ..display import escape_html
 from ..models import Model
 from ..storage import Json
 
@@ -18,20 +18,20 @@ def section(name: str, title: str, body: str) -> str:
 
 def paragraph(text: str, kind: str = "") -> str:
     """A sentence or more."""
-    return f'<p class="{kind}">{escaped(text)}</p>' if kind else f"<p>{escaped(text)}</p>"
+    return f'<p class="{kind}">{escape_html(text)}</p>' if kind else f"<p>{escape_html(text)}</p>"
 
 
 def bullets(texts: Iterable[Any]) -> str:
     """Sentences below one another."""
-    return "<ul>" + "".join(f"<li>{escaped(str(text))}</li>" for text in texts) + "</ul>"
+    return "<ul>" + "".join(f"<li>{escape_html(str(text))}</li>" for text in texts) + "</ul>"
 
 
 def fold(summary: str, body: str, is_open: bool = False) -> str:
     """What is seen when it is opened."""
-    return f"<details{' open' if is_open else ''}><summary>{escaped(summary)}</summary>{body}</details>"
+    return f"<details{' open' if is_open else ''}><summary>{escape_html(summary)}</summary>{body}</details>"
 
 
-def ended(text: str) -> str:
+def end_sentence(text: str) -> str:
     """A sentence with its full stop."""
     return text if text.endswith((".", "!", "?")) else f"{text}."
 
@@ -47,7 +47,7 @@ def part_of(model: Model, name: str) -> Json:
     return dict(found) if isinstance(found, Mapping) else {}
 
 
-def scrolled(name: str, head: str, lines: Sequence[str]) -> str:
+def scroll_table(name: str, head: str, lines: Sequence[str]) -> str:
     """A table that is moved sideways where the page is narrow."""
     table = f"<table><caption>{name}</caption><thead>{head}</thead><tbody>{''.join(lines)}</tbody></table>"
     return f'<div class="scroll" tabindex="0" role="region" aria-label="{name}">{table}</div>'

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..display import escaped
+from ..display import escape_html
 from ..palette import Style, styles
 from ..paper.claims import Spread, gaps_at_equal_cost, seed_runs, theory_of
 from ..runs import folder
@@ -90,21 +90,23 @@ def study_section(study: Study, mark: str = "") -> str:
     alt = f"Certified gap of the {study['output']} output against {', '.join(study['axes'])}"
     tables = "".join(_table(axis, cases) for axis, cases in study["axes"].items())
     return (
-        f'<section data-name="{escaped(study["name"])}"><h2>{escaped(study["title"])}</h2>'
-        f'<img class="study" src="data:image/png;base64,{image}" alt="{escaped(alt)}">'
-        f'<p class="small">Certified gaps of the {escaped(study["output"])} output, mean ± deviation over seeds, after '
-        f"as many exchanges as all methods have made.</p>{tables}</section>"
+        f'<section data-name="{escape_html(study["name"])}"><h2>{escape_html(study["title"])}</h2>'
+        f'<img class="study" src="data:image/png;base64,{image}" alt="{escape_html(alt)}">'
+        f'<p class="small">Certified gaps of the {escape_html(study["output"])} output, mean ± deviation over seeds, '
+        f"after as many exchanges as all methods have made.</p>{tables}</section>"
     )
 
 
 def _table(axis: str, cases: Sequence[Json]) -> str:
     cases = sorted(cases, key=lambda case: case["value"])
     columns: list[str] = list(dict.fromkeys(label for case in cases for label in (*case["gaps"], *case["promised"])))
-    head = "".join(f"<th>{escaped(column)}</th>" for column in (axis, *columns))
+    head = "".join(f"<th>{escape_html(column)}</th>" for column in (axis, *columns))
     rows = []
     for case in cases:
         cells: Mapping[str, Spread | float] = {**case["gaps"], **case["promised"]}
         shown = [cells.get(column, "") for column in columns]
         texts = [f"{cell:.3g}" if isinstance(cell, float) else str(cell) for cell in shown]
-        rows.append("<tr>" + "".join(f"<td>{escaped(text)}</td>" for text in (f"{case['value']:g}", *texts)) + "</tr>")
+        rows.append(
+            "<tr>" + "".join(f"<td>{escape_html(text)}</td>" for text in (f"{case['value']:g}", *texts)) + "</tr>"
+        )
     return f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table></div>'

@@ -15,10 +15,10 @@ import numpy as np
 
 from .. import tree
 from ..certificates.surveys import Surveyed
-from ..display import rounded_down
+from ..display import round_down
 from ..problems import AbstractProblem
 from ..problems.constrained import exceeds, is_doubtful
-from ..problems.convexity import CHECKED, Disproof, disproof, unchecked
+from ..problems.convexity import CHECKED, Disproof, disproof, why_not_checked
 from ..storage import Json
 from ..tree import Saddle
 from . import checkpoint as checkpoints
@@ -75,7 +75,7 @@ def prove_infeasible(least: "LeastViolation | None") -> str:
 
 def infeasibility_text(least: float) -> str:
     """The sentence that no model violates the limits by less than `least`."""
-    return f"the limits are infeasible: no model in this domain violates less than {rounded_down(least)}"
+    return f"the limits are infeasible: no model in this domain violates less than {round_down(least)}"
 
 
 # Whether f was seen not to be convex in x and concave in y: then no certificate of it is worth anything.
@@ -92,7 +92,7 @@ class Examination:
 
     def __init__(self, problem: AbstractProblem, trust: bool):
         self.problem = tree.cast_module(problem, jnp.float64)
-        self.sentence = TRUSTED if trust else unchecked(problem) or CHECKED
+        self.sentence = TRUSTED if trust else why_not_checked(problem) or CHECKED
         """What was looked at, for reports; never that f is convex-concave because nothing was found."""
         self.found: Disproof | None = None
 

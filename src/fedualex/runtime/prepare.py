@@ -316,7 +316,7 @@ def _hold_once(problem: AbstractProblem, method: Method, mesh: Mesh | None) -> A
     if isinstance(problem.data, HeldClients):
         return problem
     if method.asks_curvature and _is_read_by_numpy(problem):
-        return eqx.tree_at(lambda p: p.data, problem, problem.data.held())
+        return eqx.tree_at(lambda p: p.data, problem, problem.data.hold())
     held: AbstractProblem = eqx.tree_at(lambda p: p.data, problem, tree.cast(problem.data, jnp.float64))
     return held
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ..arrays import Reals
 from ..data.columns import required
-from ..display import html_table, rounded_up
+from ..display import html_table, round_up
 from ..palette import MARKERS, Style, style
 from ..problems.convexity import Disproof
 from ..storage import Json
@@ -226,8 +226,8 @@ class Run:
         if self.gap is None:
             claim = f"not certifiable: {self.answer.certificate.reason}"
         else:
-            claim = f"certified gap <= {rounded_up(self.gap)} ({self.answer.label})"
-        return claim if self.violation is None else f"{claim}, violation <= {rounded_up(self.violation)}"
+            claim = f"certified gap <= {round_up(self.gap)} ({self.answer.label})"
+        return claim if self.violation is None else f"{claim}, violation <= {round_up(self.violation)}"
 
 
 def columns(records: list[Json]) -> dict[str, NDArray[Any]]:

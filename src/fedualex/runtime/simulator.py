@@ -18,7 +18,7 @@ from .. import tree
 from ..algorithms import Method
 from ..algorithms.base import Survey
 from ..compiling import double, drop_programs, keep_precision
-from ..display import rounded_up
+from ..display import round_up
 from ..problems import AbstractProblem
 from ..problems.base import where_not_finite
 from ..storage import Json
@@ -64,7 +64,7 @@ def progress_bar(rounds: int, shown: bool = True) -> Iterator[Callable[[Json], N
 def smallest_gap(record: Json) -> str:
     """The smallest certified gap of a record, in words."""
     gaps = [value for key, value in record.items() if key.startswith("gap_") and value is not None]
-    return f"gap <= {rounded_up(min(gaps), 3)}" if gaps else "not certifiable"
+    return f"gap <= {round_up(min(gaps), 3)}" if gaps else "not certifiable"
 
 
 # Compiled programs kept between processes: the second start of a program does not compile again.

@@ -13,7 +13,7 @@ from jaxtyping import Array
 from .. import tree
 from ..algorithms import Method
 from ..compiling import double, optimized
-from ..display import gap_text, html_table, rounded_up
+from ..display import gap_text, html_table, round_up
 from ..problems import AbstractProblem
 from ..tree import Tree
 from ..validation import of_type, short
@@ -166,7 +166,7 @@ class Tuned:
     table: list[tuple[dict[str, float], float]]
 
     def __repr__(self) -> str:
-        best = f"{_text(self.steps)}: certified gap <= {rounded_up(self.score)}"
+        best = f"{_text(self.steps)}: certified gap <= {round_up(self.score)}"
         return f"Tuned({type(self.method).__name__} with {best}, best of {len(self.table)})"
 
     def _repr_html_(self) -> str:

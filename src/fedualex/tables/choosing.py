@@ -17,7 +17,7 @@ from ..model_problem.lasso import solve_lasso_path
 from ..problems import AbstractRecipe, Problem
 from ..problems.rows import Rows
 from ..runtime.lockstep import NUMBERS, Member, Quadratic, Solved, is_quadratic, solve_together
-from ..summaries import Known, merged
+from ..summaries import Known, merge_summaries
 from ..tree import Saddle
 from .folds import HELD_OUT, FoldedRows, FoldsError, added_surveys, check_folds, fold_of, known_by_fold
 
@@ -252,7 +252,7 @@ class PartiesHere:
 
     def summaries(self, known: Sequence[Sequence[Known]]) -> Known:
         """One after the other."""
-        return merged(party.summarize(known) for party in self.members)
+        return merge_summaries(party.summarize(known) for party in self.members)
 
     def settle(self, known: Sequence[Sequence[Known]]) -> None:
         for party in self.members:
@@ -264,7 +264,7 @@ class PartiesHere:
 
     def measure_held_out(self, requests: Sequence[tuple[int, Any]]) -> Known:
         """One after the other."""
-        return merged(party.measure_held_out(requests) for party in self.members)
+        return merge_summaries(party.measure_held_out(requests) for party in self.members)
 
 
 def fold_rows(

@@ -26,7 +26,7 @@ from ..runtime import Stop, solve
 from ..runtime.options import SolveOptions
 from ..runtime.prepare import check_simulation, choose_method
 from ..storage import Json, write_json
-from ..summaries import Known, merged
+from ..summaries import Known, merge_summaries
 from ..validation import encode_labels, hint, missing, row_weights, rows_of, short
 from .baselines import baseline_of, keep_baselines
 from .choosing import PartiesHere
@@ -194,7 +194,7 @@ class PlannedFit:
 
     def ask_effects(self, asked: Known) -> Known:
         """The sums of all parties for the table of effects."""
-        return merged(party.effects(self.known, asked) for party in self.parties.members)
+        return merge_summaries(party.effects(self.known, asked) for party in self.parties.members)
 
     @property
     def calibrate(self) -> Calibrate | None:

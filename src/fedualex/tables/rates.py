@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from ..arrays import Reals, Values
 from ..data import Table
-from ..display import rounded_up
+from ..display import round_up
 from ..inference.measures import THRESHOLDS
 from ..inference.rates import a_share, order_statistic, threshold
 from ..inference.sums import UNIT
@@ -86,7 +86,7 @@ def _with_threshold(
     model: Model, score: float, risk: float, rows: int, limited: str, rate: float, confidence: float
 ) -> tuple[Model, Json]:
     sentence = (
-        f"P(more than {rate:g} of {model.target} = {limited} is on the wrong side) <= {rounded_up(risk)}, from "
+        f"P(more than {rate:g} of {model.target} = {limited} is on the wrong side) <= {round_up(risk)}, from "
         f"{rows} rows of it that were held out: if these and further ones are independent and of one "
         "distribution. The threshold is chosen by them, so that their errors below are no test of it."
     )

@@ -24,7 +24,7 @@ from ..problems.rows import Data, Rows, class_column, label_column
 from ..problems.stored import FileRows, slices
 from ..runs.settings import ConfigurationError
 from ..storage import Json
-from ..summaries import Known, Summary, merged
+from ..summaries import Known, Summary, merge_summaries
 from ..validation import hint, row_weights, short
 from .goals import (
     AUTO,
@@ -467,7 +467,7 @@ def _percent(share: float) -> str:
 
 def merge_named(parts: Mapping[str, Summary]) -> dict[str, Values]:
     """The summaries of all parties as one. What does not fit together is refused by who has it."""
-    found = merged(parts.values())
+    found = merge_summaries(parts.values())
     for i, column in enumerate(found["columns"].tolist() if "columns" in found else ()):
         texts = [name for name, one in parts.items() if one.largest["text"][i] == 2]
         numbers = [name for name, one in parts.items() if one.largest["number"][i] == 1]

@@ -27,7 +27,7 @@ from ..runtime.state import State
 from ..runtime.status import answer_of, status_of, stop_of
 from ..runtime.surveying import operator_at
 from ..storage import Json
-from ..summaries import Known, merged
+from ..summaries import Known, merge_summaries
 from ..tables.effects import read_unpenalized, recheck_unpenalized
 from ..tables.fit import stored_parties
 from ..tables.party import agree
@@ -501,7 +501,7 @@ def verify_unpenalized(path: Path, model: Model) -> Result:
     known = agree(members)
 
     def ask(asked: Known) -> Known:
-        return merged(party.effects(known, asked) for party in members)
+        return merge_summaries(party.effects(known, asked) for party in members)
 
     x: Json = {"weights": model.weights, "bias": model.bias}
     again = recheck_unpenalized(members[0].recipe, known, ask, x)

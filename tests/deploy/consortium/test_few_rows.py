@@ -15,7 +15,7 @@ from fedualex.deploy.consortium.messages import read_known
 from fedualex.deploy.consortium.site import Counted, TableSite, merge_rare, refuse_rare_pairs
 from fedualex.deploy.policy import LEAST_PART, POLICY, Policy, Release, SiteFacts
 from fedualex.runs.settings import ConfigurationError
-from fedualex.summaries import merged
+from fedualex.summaries import merge_summaries
 from fedualex.tables.folds import known_by_fold
 from fedualex.tables.party import Party, agree
 from fedualex.tables.recipe import TableRecipe
@@ -215,7 +215,7 @@ def folds_of(found, known):
     rows = np.concatenate([party.rows(known).X for party in found])
     told, solved = [[] for _ in range(6)], 0
     for _ in range(folded[0].recipe.exchanges):
-        by = known_by_fold(merged([own.summarize(told) for own in folded]), 6)
+        by = known_by_fold(merge_summaries([own.summarize(told) for own in folded]), 6)
         for name in by[5]:
             if np.shape(by[5][name])[-1:] == (4,):
                 differences = np.concatenate([(by[5][name] - by[k][name]).reshape(-1, 4) for k in range(5)])

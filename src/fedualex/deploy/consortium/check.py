@@ -15,7 +15,7 @@ from ...data import Encoder
 from ...display import text_table
 from ...runs.settings import ConfigurationError, build_method
 from ...storage import Json
-from ...summaries import Known, Summary, merged
+from ...summaries import Known, Summary, merge_summaries
 from ...tables.effects import WHY_NONE, Layout
 from ...tables.folds import FoldedRows, FoldsError, known_by_fold
 from ...tables.goals import GOALS, SITES, names_of
@@ -218,7 +218,7 @@ def _summarize_elsewhere(recipe: TableRecipe, table: OwnTable, settings: Json, s
         own = everybody[sites.index(settings["site"])].summarize(known)
         summaries.append(own)
         sent = [party.summarize(known) for party in everybody] if recipe.weighs_parties else [own] * len(sites)
-        known.append(_all_apart(merged(sent), recipe))
+        known.append(_all_apart(merge_summaries(sent), recipe))
     return known
 
 
@@ -258,7 +258,7 @@ class _Beside:
         told: list[list[Known]] = [[] for _ in range(own.folds + 1)]
         found = list[Announced]()
         for number in range(own.recipe.exchanges):
-            total = known_by_fold(merged([party.summarize(told) for party in folded]), own.folds + 1)
+            total = known_by_fold(merge_summaries([party.summarize(told) for party in folded]), own.folds + 1)
             found.append(self._announce(of_folds, f"summary {number + 1} with and without folds", own.summarize(told)))
             told = [[*each, part] for each, part in zip(told, total, strict=True)]
         fewest = own.fewest_of_parts([each[0] for each in told])

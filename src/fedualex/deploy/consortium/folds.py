@@ -11,7 +11,7 @@ from ...algorithms.base import Survey
 from ...arrays import Reals
 from ...certificates.surveys import Curvature, Minorant, Surveyed
 from ...storage import Json
-from ...summaries import Known, Summary, merged
+from ...summaries import Known, Summary, merge_summaries
 from ...tables.choosing import checked_folds
 from ...tables.folds import joined_known
 from ...tables.recipe import TableRecipe
@@ -164,7 +164,7 @@ class SitesWithFolds:
 
     def _ask(self, task: str, arrays: Arrays) -> Mapping[str, Reals]:
         self._asked += 1
-        total = merged(self.exchange.ask_all(task, arrays, self._asked, unpack_summary).values())
+        total = merge_summaries(self.exchange.ask_all(task, arrays, self._asked, unpack_summary).values())
         log.info("choosing the penalty, exchange %d: all sites have answered", self._asked)
         return total
 

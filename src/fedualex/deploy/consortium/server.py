@@ -14,7 +14,7 @@ from ...models import Model, save
 from ...models.store import MODEL
 from ...runs.settings import ConfigurationError
 from ...storage import Json, write_json
-from ...summaries import Known, merged
+from ...summaries import Known, merge_summaries
 from ...tables.effects import Wanted, find_effects, find_unpenalized
 from ...tables.kept_model import Answer, Findings, make_model
 from ...tables.measures import Measures, calibration_by, has_calibration
@@ -142,7 +142,7 @@ class TableServer:
         self._asked += 1
         parts = self.exchange.ask_all(EFFECTS, pack_known([asked]), self._asked, unpack_summary)
         log.info("sums for effects, exchange %d: all sites have answered", self._asked)
-        return merged(parts.values())
+        return merge_summaries(parts.values())
 
     def _with_ordinary(self, model: Model, known: Sequence[Known], penalty: Json) -> Model:
         """With what the ordinary model measures at the sites, if there is one and all sites answer."""

@@ -161,7 +161,7 @@ class Softmax(ClassFamily):
 
     def loss(self, score: Array, target: Array) -> Array:
         xp = namespace(score, target)
-        shifted = score - _held(xp.max(score, axis=-1, keepdims=True))
+        shifted = score - _stop_gradient(xp.max(score, axis=-1, keepdims=True))
         own = xp.sum(xp.where(self._is_own(score, target), shifted, 0.0), axis=-1)
         return xp.log(xp.sum(xp.exp(shifted), axis=-1)) - own
 
@@ -222,11 +222,11 @@ class Softmax(ClassFamily):
 
     def _shares(self, score: Array) -> Array:
         xp = namespace(score)
-        grown = xp.exp(score - _held(xp.max(score, axis=-1, keepdims=True)))
+        grown = xp.exp(score - _stop_gradient(xp.max(score, axis=-1, keepdims=True)))
         return grown / xp.sum(grown, axis=-1, keepdims=True)
 
 
-def _held(array: Array) -> Array:
+def _stop_gradient(array: Array) -> Array:
     """An array whose derivatives are known to cancel, and are not taken."""
     return jax.lax.stop_gradient(array) if isinstance(array, jax.Array) else array
 

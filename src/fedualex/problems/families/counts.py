@@ -36,13 +36,13 @@ class Poisson(NumberFamily):
         return np.isfinite(target) & (target >= 0) & (target <= LARGEST)
 
     def mean(self, score: Array) -> Array:
-        return _grown(score)
+        return _exponential(score)
 
     def link(self, mean: Array) -> Array:
         return namespace(mean).log(mean)
 
     def loss(self, score: Array, target: Array) -> Array:
-        return _grown(score) - target * score + _entropy(target)
+        return _exponential(score) - target * score + _entropy(target)
 
     def slope(self, score: Array, target: Array) -> Array:
         xp = namespace(score, target)
@@ -70,12 +70,12 @@ class Poisson(NumberFamily):
         """(1 + reach) exp(reach) + target (2 + reach + |log target|)."""
         xp = namespace(reach, target)
         logs = xp.abs(xp.log(xp.where(target > 0, target, 1.0)))
-        return (1 + reach) * _grown(reach) + target * (2 + reach + logs)
+        return (1 + reach) * _exponential(reach) + target * (2 + reach + logs)
 
     def accuracy(self, score: Array, target: Array) -> Accuracy:
         """An exponential, products with score and logarithm, and a sum of their four terms."""
         logs = np.abs(np.log(np.where(target > 0, target, 1.0)))
-        grown, steep = _grown(score), self.slope(score, target) + target
+        grown, steep = _exponential(score), self.slope(score, target) + target
         terms = grown + target * (np.abs(score) + logs + 1)
         return Accuracy((EXP_LOG + 12) * terms, (EXP_LOG + 8) * (steep + target))
 
@@ -110,10 +110,10 @@ class Poisson(NumberFamily):
         """The log-likelihood of each row, of a count."""
         from scipy.special import gammaln  # a site of a deployment starts without it
 
-        return target * score - _grown(score) - gammaln(target + 1)
+        return target * score - _exponential(score) - gammaln(target + 1)
 
 
-def _grown(score: Array) -> Array:
+def _exponential(score: Array) -> Array:
     """exp(score), which goes on as a parabola beyond FARTHEST."""
     xp = namespace(score)
     beyond = xp.maximum(score - FARTHEST, 0.0)
