@@ -12,7 +12,7 @@ from support.patients import write
 
 import fedualex as fx
 from fedualex.cli import main
-from fedualex.cli.common import shown
+from fedualex.cli.common import gap_in_short
 from fedualex.data import Encoder, Standardizer
 from fedualex.deploy.wire import one_line
 from fedualex.display import html_table, round_up, sure_digits, text_table, visible
@@ -67,7 +67,7 @@ def test_every_printed_bound_of_random_games_is_one():
         assert printed[0] >= certificate.gap
         assert printed[1] >= certificate.x
         assert printed[2] >= certificate.y
-        assert float(shown(certificate.gap)) >= certificate.gap
+        assert float(gap_in_short(certificate.gap)) >= certificate.gap
 
 
 @pytest.mark.parametrize(
