@@ -4,7 +4,7 @@ VENV := $(if $(filter file,$(origin PYTHON)),.venv,.venv-$(shell $(PYTHON) -c 'i
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: install demo test test-fast test-all test-oldest attack bench bench-peers bench-estimators bench-exchanges docs docs-serve dist lint format clean
+.PHONY: install demo test test-fast test-all test-oldest attack bench bench-peers bench-estimators bench-exchanges docs docs-numbers docs-serve dist lint format clean
 
 install: $(VENV)/installed
 
@@ -47,6 +47,10 @@ bench-exchanges: $(VENV)/installed
 docs: $(VENV)/docs
 	$(BIN)/sphinx-build -q -W --keep-going -n -b html -d docs/_build/doctrees docs docs/_build/html
 	@echo docs/_build/html/index.html
+
+# The numbers that blocks of code print now, written into README and docs; some minutes. Look at the difference before it is kept.
+docs-numbers: $(VENV)/installed
+	$(BIN)/python docs/renew_numbers.py
 
 docs-serve: docs
 	$(BIN)/python -m http.server --bind 127.0.0.1 --directory docs/_build/html 8000

@@ -4,22 +4,16 @@ The blocks of a page run in their order, in one folder: `python` in one namespac
 kept under the name that its first line is a comment of. A block without a language, or `text`, is output or a formula:
 right after a block that ran, each of its lines must have been printed. Words and whole numbers must be the same, and
 other numbers agree to 2%; seconds are not compared. After a comment `<!-- numbers vary: why -->` numbers agree if they
-are within a factor of two.
+are within a factor of two. `make docs-numbers` writes what blocks print now into the pages.
 """
 
-import contextlib
-import io
-import math
-import os
+import importlib.util
 import re
-import subprocess
-import sys
 import tomllib
-from pathlib import Path
 
 import pytest
-from support import patients
-from support.pages import fences, name_of, pages
+from support.blocks import run_page, same_output, surroundings
+from support.pages import ROOT, fences, name_of, pages
 
 LANGUAGES = {"python", "sh", "toml", "text", ""}
 COMMAND = re.compile(r"^(make|fedualex|pip|python|pytest|\.venv/bin/\w+|import \w+|from \w+ import) ?")
@@ -54,39 +48,10 @@ def test_commands_stand_in_blocks_that_name_their_language(page):
 @pytest.mark.parametrize("page", [page for page in pages() if runs(page)], ids=name_of)
 def test_the_blocks_of_a_page_run(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("MPLBACKEND", "agg")
-    monkeypatch.setenv("COLUMNS", "120")
-    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
-    for table in ("patients.csv", "new.csv", "other.csv"):  # what a reader has
-        patients.write(Path(table))
-    namespace, printed = {"__name__": "__main__"}, None
-    for fence in fences(page.read_text()):
-        where = f"{name_of(page)}, line {fence.line}"
-        if fence.language in ("", "text"):
-            if fence.follows and printed is not None:
-                check_output(fence, printed, where)
-            printed = None
-        else:
-            printed = execute(fence, namespace, where)
-
-
-def execute(fence, namespace, where):
-    """What the block prints, None if it does not run."""
-    if fence.language == "toml":
-        name = re.match(r"# (\S+\.toml)$", fence.text.splitlines()[0])
-        if name:
-            Path(name[1]).write_text(fence.text)
-        return None
-    if fence.reason:
-        return None
-    if fence.language == "sh":
-        done = subprocess.run(["bash", "-e", "-c", fence.text], capture_output=True, text=True, check=False)
-        assert done.returncode == 0, f"{where}: {done.stdout}{done.stderr}"
-        return done.stdout
-    printed = io.StringIO()
-    with contextlib.redirect_stdout(printed):
-        exec(compile(fence.text, where, "exec"), namespace)
-    return printed.getvalue()
+    for name, value in surroundings().items():
+        monkeypatch.setenv(name, value)
+    for fence, printed, where in run_page(page):
+        check_output(fence, printed, where)
 
 
 def check_output(fence, printed, where):
@@ -100,31 +65,17 @@ def check_output(fence, printed, where):
         rest = rest[found[0] + 1 :]
 
 
-NUMBER = re.compile(r"[-+]?\d*\.?\d+(?:e[-+]?\d+)?")
-SECONDS = re.compile(r"[-+]?\d*\.?\d+(?= ?(?:s|ms|seconds|minutes)\b)")
-
-
-def same_output(expected, printed, varies=False):
-    if masked(expected) != masked(printed):
-        return False
-    pairs = zip(NUMBER.findall(timeless(expected)), NUMBER.findall(timeless(printed)), strict=True)
-    return all(agree(page, run, varies) for page, run in pairs)
-
-
-def agree(page, run, varies):
-    """Whole numbers are counts; what is below 1e-10 is rounding."""
-    if not varies and re.fullmatch(r"[-+]?\d+", page) and re.fullmatch(r"[-+]?\d+", run):
-        return page == run
-    return math.isclose(float(page), float(run), rel_tol=0.5 if varies else 0.02, abs_tol=1e-10)
-
-
-def timeless(line):
-    return SECONDS.sub("#", line)
-
-
-def masked(line):
-    line = re.sub(r"[─━]+", "-", timeless(line))
-    return " ".join(NUMBER.sub("#", line).split())
+def test_numbers_of_a_page_are_renewed_and_words_that_are_gone_are_told(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    page = tmp_path / "page.md"
+    page.write_text("# Sums\n\n```python\nprint('two and two:', 4)\nprint('done in 7 s')\n```\n\n```\n%s\n```\nEnd.\n")
+    stale = page.read_text() % "two and two: 5\ndone in 9 s\nthree: 3"
+    page.write_text(stale)
+    specification = importlib.util.spec_from_file_location("renew_numbers", ROOT / "docs" / "renew_numbers.py")
+    module = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(module)
+    assert module.renew(page) == [f"{page}:11: three: 3"]
+    assert page.read_text() == stale.replace("two: 5", "two: 4")
 
 
 @pytest.mark.parametrize(
