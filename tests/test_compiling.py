@@ -6,7 +6,18 @@ import pytest
 from support.games import GAME
 
 from fedualex import compiling
-from fedualex.compiling import LARGE, MODERATE, QUICK, SMALL, TINY, WIDE, compiled, moderately, optimized, quickly
+from fedualex.compiling import (
+    LARGE,
+    MODERATE,
+    QUICK,
+    SMALL,
+    TINY,
+    WIDE,
+    compile_by_size,
+    compile_fully,
+    compile_moderately,
+    compile_quickly,
+)
 
 
 @pytest.fixture
@@ -21,25 +32,25 @@ def used(monkeypatch):
 
         return call
 
-    monkeypatch.setattr(compiling, "jitted", jit)
+    monkeypatch.setattr(compiling, "jit", jit)
     return calls
 
 
 def test_the_size_of_all_arguments_decides(used):
-    program = compiled(lambda a, b: a)
+    program = compile_by_size(lambda a, b: a)
     for size, options in ((SMALL // 2, QUICK), (SMALL, MODERATE), (LARGE, WIDE)):
         program({"a": np.zeros(size)}, np.zeros((2, SMALL // 4)))
         assert used.pop() == options
-    quickly(lambda a: a)(np.zeros(2 * SMALL))
+    compile_quickly(lambda a: a)(np.zeros(2 * SMALL))
     assert used.pop() == QUICK
-    optimized(lambda a: a)(np.zeros(2))
+    compile_fully(lambda a: a)(np.zeros(2))
     assert used.pop() == WIDE
     for size, options in ((TINY, QUICK), (TINY + 1, MODERATE), (LARGE, MODERATE), (LARGE + 1, WIDE)):
-        moderately(lambda a: a)(np.zeros(size))
+        compile_moderately(lambda a: a)(np.zeros(size))
         assert used.pop() == options
 
 
-@pytest.mark.parametrize("kind", [compiled, quickly, moderately, optimized])
+@pytest.mark.parametrize("kind", [compile_by_size, compile_quickly, compile_moderately, compile_fully])
 def test_part_of_another_program_is_compiled_as_that_one(used, kind):
     program = kind(lambda a: a + 1)
     assert jax.jit(lambda a: program(a))(1.0) == 2.0
@@ -58,12 +69,12 @@ def test_a_compiler_that_does_not_know_the_options_is_asked_without_them(monkeyp
 
         return call
 
-    monkeypatch.setattr(compiling, "jitted", jit)
+    monkeypatch.setattr(compiling, "jit", jit)
     if unknown:
-        assert compiled(lambda a: a)(1.0) == 1.0
+        assert compile_by_size(lambda a: a)(1.0) == 1.0
     else:
         with pytest.raises(jax.errors.JaxRuntimeError, match="RESOURCE"):
-            compiled(lambda a: a)(1.0)
+            compile_by_size(lambda a: a)(1.0)
 
 
 @pytest.mark.parametrize(("allowed", "dropped"), [(1, 1), (10**9, 0)])

@@ -78,9 +78,9 @@ class Program(Generic[P, R]):
         of_leaves.__name__ = function.__name__  # by which the compiler calls it
         functools.update_wrapper(self, function)
         self._levels = [
-            (limit, jitted(of_leaves, compiler_options=options)) for limit, options in (*levels, (np.inf, WIDE))
+            (limit, jit(of_leaves, compiler_options=options)) for limit, options in (*levels, (np.inf, WIDE))
         ]
-        self._within = jitted(of_leaves)
+        self._within = jit(of_leaves)
         """In another program, which has its own options; and for a compiler that does not know ours."""
 
     def __call__(self, *arguments: P.args, **keywords: P.kwargs) -> R:
@@ -105,27 +105,27 @@ def _flatten(arguments: object, keywords: object) -> tuple[tuple[Any, tuple[Any,
     return (structure, others), [leaf for leaf in leaves if eqx.is_array(leaf)]
 
 
-def jitted(function: Callable[..., R], **settings: Any) -> Callable[..., R]:
+def jit(function: Callable[..., R], **settings: Any) -> Callable[..., R]:
     """`jax.jit` with a first argument that is part of the program."""
     return jax.jit(function, static_argnums=0, **settings)
 
 
-def compiled(function: Callable[P, R]) -> Program[P, R]:
+def compile_by_size(function: Callable[P, R]) -> Program[P, R]:
     """The function compiled with more optimization the larger all its arguments are together."""
     return Program(function, (SMALL, QUICK), (LARGE, MODERATE))
 
 
-def moderately(function: Callable[P, R]) -> Program[P, R]:
-    """`compiled` with more optimization for small arguments: for large programs that a run waits for."""
+def compile_moderately(function: Callable[P, R]) -> Program[P, R]:
+    """`compile_by_size` with more optimization for small arguments: for large programs that a run waits for."""
     return Program(function, (TINY, QUICK), (LARGE, MODERATE))
 
 
-def quickly(function: Callable[P, R]) -> Program[P, R]:
+def compile_quickly(function: Callable[P, R]) -> Program[P, R]:
     """The function compiled with little optimization whatever its size: for what runs a few times."""
     return Program(function, (np.inf, QUICK))
 
 
-def optimized(function: Callable[P, R]) -> Program[P, R]:
+def compile_fully(function: Callable[P, R]) -> Program[P, R]:
     """The function compiled with all optimization however small it is: for what a run waits for again and again."""
     return Program(function)
 

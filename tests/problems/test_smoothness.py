@@ -7,7 +7,7 @@ from scipy.sparse import csr_array
 from support.pooled import CASES, SIZES, owners, tables
 
 import fedualex as fx
-from fedualex.compiling import double, quickly
+from fedualex.compiling import compile_quickly, double
 from fedualex.problems import assemble, gather, split_rows
 from fedualex.problems.known import beta_of, slope_of, smoothness_of
 from fedualex.summaries import merge_summaries
@@ -33,7 +33,7 @@ def problem_of(name, kind, clients):
     return assemble(CASES[name][0], parts_of(name, t, o))
 
 
-@quickly
+@compile_quickly
 def quotients(problem, points, others):
     """||g_m(z) - g_m(z')||_* / ||z - z'|| of each client and pair, and ||g_m(z)||_*."""
     geometry = problem.geometry
@@ -58,7 +58,7 @@ def largest_seen(problem, seed=0):
         )
 
     with double():
-        project = quickly(jax.vmap(problem.geometry.project))
+        project = compile_quickly(jax.vmap(problem.geometry.project))
         z, away = project(drawn()), drawn()
         steps = 10.0 ** rng.uniform(-4, 0, PAIRS)
         near = project(jax.tree.map(lambda a, b: a + steps.reshape(-1, *(1,) * (a.ndim - 1)) * b, z, away))

@@ -28,12 +28,12 @@ def calls_helper(x):
 
 
 @jax.jit
-def compiled(x):
+def compile_by_size(x):
     return FACTOR * x
 
 
 def calls_compiled(x):
-    return compiled(x)
+    return compile_by_size(x)
 
 
 def calls_itself(x):

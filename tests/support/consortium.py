@@ -4,7 +4,7 @@ import numpy as np
 from support.patients import HOSPITALS, columns, write
 
 from fedualex.data import read_csv
-from fedualex.data.partitions import held_out_by
+from fedualex.data.partitions import choose_held_out
 from fedualex.deploy.consortium.deployment import load_site, serve
 from fedualex.deploy.consortium.kit import write_table_deployment
 from fedualex.deploy.party import Layout
@@ -41,7 +41,7 @@ def parts_of(path, target="outcome") -> dict:
     found = {}
     for name in HOSPITALS:
         own = whole.take(whole["hospital"] == name).without("hospital")
-        test = held_out_by(own.pick(target), 0.2)
+        test = choose_held_out(own.pick(target), 0.2)
         found[name] = own.take(np.setdiff1d(np.arange(own.rows), test))
     return found
 

@@ -27,7 +27,7 @@ from ..bundle import (
     solve_level_problem,
 )
 from ..certificates.surveys import Surveyed
-from ..compiling import compiled, moderately
+from ..compiling import compile_by_size, compile_moderately
 from ..geometry import AbstractGeometry, Dual
 from ..problems import AbstractProblem
 from ..tree import Count, Flag, Saddle, Scalar, Tree
@@ -339,7 +339,7 @@ FACTOR, MOVED = 10.0, 1e-9
 BISECTIONS = 52
 
 
-@compiled
+@compile_by_size
 def add_cut(
     flat: Flat,
     scale: Scalar,
@@ -379,7 +379,7 @@ def add_cut(
     return cuts.add(u, g, jnp.asarray(value, jnp.float64), height, top), top, jnp.sqrt(jnp.vdot(measured, measured))
 
 
-@moderately
+@compile_moderately
 def reweigh_cuts(
     flat: Flat, scale: Scalar, known: KnownFloor, cuts: Cuts, bounds: Bounds, level: Scalar, center: Array
 ) -> tuple[Cuts, Bounds, Array, Array]:
@@ -399,7 +399,7 @@ def reweigh_cuts(
     return cuts, bounds, jnp.clip(ratio, 1 / FACTOR, FACTOR) * flat.scale, flat.interior(bounds.point)
 
 
-@compiled
+@compile_by_size
 def propose_point(
     flat: Flat, scale: Scalar, cuts: Cuts, center: Array, step: Scalar
 ) -> tuple[Array, Array, Saddle, Array, Saddle]:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from .. import tree
 from ..arrays import Array, by_numpy, xp
 from ..bundle import Bounds, Cuts, Flat, KnownFloor, Side, improve_bounds, no_bounds, no_cuts
-from ..compiling import compiled
+from ..compiling import compile_by_size
 from ..geometry import Product
 from ..regularizers import for_reports
 from ..regularizers.fenchel import UNIT
@@ -224,7 +224,7 @@ def measure_bounds(problem: CertifiableProblem, bounds: Bounds, sum_error: Scala
     return measured._replace(rounding=measured.rounding + more), shift
 
 
-_measure_elsewhere, _measure_with_data = by_numpy(measure_bounds), compiled(measure_bounds)
+_measure_elsewhere, _measure_with_data = by_numpy(measure_bounds), compile_by_size(measure_bounds)
 
 
 def measure_estimated(problem: CertifiableProblem, bounds: Bounds, sum_error: Scalar = 0.0) -> tuple[Measured, Array]:
@@ -290,7 +290,7 @@ def no_trace(problem: CertifiableProblem) -> Trace:
     return _no_trace(flat, rows, size)
 
 
-@compiled
+@compile_by_size
 def _no_trace(flat: Flat, rows: int, size: int) -> Trace:
     return Trace(no_cuts(rows, size), no_bounds(flat, rows), jnp.asarray(0))
 
@@ -301,7 +301,7 @@ def add_surveys(problem: CertifiableProblem, trace: Trace, surveys: Sequence[tup
     return _add_surveys(flat, known_floor(problem, flat), trace, surveys)
 
 
-@compiled
+@compile_by_size
 def _add_surveys(
     flat: Flat, known: KnownFloor, trace: Trace, surveys: Sequence[tuple[Saddle, Saddle, Scalar]]
 ) -> Trace:

@@ -19,7 +19,7 @@ from ..validation import hint, missing, plain_array, refuse_masked, short
 # Packages that only some sources of data need.
 
 
-def required(module: str, package: str, extra: str, purpose: str) -> Any:
+def require_package(module: str, package: str, extra: str, purpose: str) -> Any:
     """The module of an optional package; what to install if it is not there."""
     try:
         return importlib.import_module(module)
@@ -161,7 +161,7 @@ def named_columns(table: Columns) -> Mapping[str, Any]:
     """The columns of a frame that speaks Arrow, as those of polars, pyarrow and DuckDB; any other table as it is."""
     if hasattr(table, "keys") or not hasattr(table, "__arrow_c_stream__"):
         return cast(Mapping[str, Any], table)
-    arrow = required("pyarrow", "pyarrow", "parquet", f"a table of {type(table).__module__.partition('.')[0]}")
+    arrow = require_package("pyarrow", "pyarrow", "parquet", f"a table of {type(table).__module__.partition('.')[0]}")
     whole = arrow.table(table)
     return Table({name: from_arrow(whole[name]) for name in whole.column_names}, "the table")
 
@@ -215,7 +215,7 @@ class CellError(ValueError):
         super().__init__(f"{said} in row {row + 1}{rest}")
         self.row, self.said, self.rest, self.column = row, said, rest, column
 
-    def named(self, whose: str) -> "CellError":
+    def name_owner(self, whose: str) -> "CellError":
         """The same, with whose row it is."""
         return CellError(self.row, self.said, f" ({whose}){self.rest}", self.column)
 
@@ -229,7 +229,7 @@ def name_rows(table: Mapping[str, Any], key: str | None, owners: Sequence[Any] |
         row = error.row
         said = [] if key is None or key not in table else [f"{key} {_text_of(np.asarray(table[key])[row].item())}"]
         said += [] if owners is None else [f"client {owners[row]}"]
-        raise error.named(", ".join(said)) if said else error from None
+        raise error.name_owner(", ".join(said)) if said else error from None
 
 
 MOST_NUMBERS = 0.8
@@ -245,14 +245,14 @@ def refuse_odd_cells(table: Mapping[str, Any], codes: Collection[str]) -> None:
         if odd and len(odd) <= (1 - MOST_NUMBERS) * len(there):
             number = f"{len(there) - len(odd)} of {len(there)} values are numbers"
             said = (
-                f"the column {name!r} must hold numbers or categories: {number}, but there is {_shown(column, odd[0])}"
+                f"the column {name!r} must hold numbers or categories: {number}, but there is {_quote(column, odd[0])}"
             )
             ways = "correct it, empty it if it is missing, or name the column in categories or in ignore"
             rest = f" of {len(column)}: {ways}"
             raise CellError(odd[0], said, rest, name)
 
 
-def _shown(column: Values, row: int) -> str:
+def _quote(column: Values, row: int) -> str:
     return short(str(column[row]))
 
 
@@ -265,11 +265,11 @@ def refuse_twins(what: str, labels: Iterable[Any], owners: Mapping[str, Collecti
     for label in (label for label in labels if isinstance(label, str)):
         first = seen.setdefault("".join(label.split()).casefold(), label)
         if first != label:
-            both = " and ".join(f"{short(one)}{_owned(one, owners)}" for one in (first, label))
+            both = " and ".join(f"{short(one)}{_owners_text(one, owners)}" for one in (first, label))
             raise ValueError(f"{what} must spell a label in one way, got {both}, which differ by case or blanks alone")
 
 
-def _owned(label: str, owners: Mapping[str, Collection[object]] | None) -> str:
+def _owners_text(label: str, owners: Mapping[str, Collection[object]] | None) -> str:
     having = [name for name, own in (owners or {}).items() if label in own]
     return f" ({', '.join(having[:3])}{', ...' if len(having) > 3 else ''})" if having else ""
 
@@ -290,7 +290,7 @@ def column_of_kind(name: str, column: Values, text: bool) -> NDArray[Any]:
     if is_text(column) and not text:
         there = np.flatnonzero(column != "").tolist()
         row = next((i for i in there if not _is_number(column[i])), there[0])
-        said = f"the column {name!r} must hold numbers, as when it was fitted, got text, {_shown(column, row)}"
+        said = f"the column {name!r} must hold numbers, as when it was fitted, got text, {_quote(column, row)}"
         raise CellError(row, said, f" of {len(column)}")
     return column if is_text(column) == text else np.array([_text_of(value) for value in column.tolist()], str)
 

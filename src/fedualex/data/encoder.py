@@ -335,7 +335,9 @@ class Encoder:
         fewest: rows of a bin of its histograms at least.
         """
         own = (
-            table.coded(coding.categories) if isinstance(table, StoredTable) else plain_table(table, coding.categories)
+            table.read_as_codes(coding.categories)
+            if isinstance(table, StoredTable)
+            else plain_table(table, coding.categories)
         )
         if not known:
             return summarize_columns(own, weight)

@@ -13,7 +13,7 @@ import numpy as np
 from ..arrays import Reals, Values
 from ..storage import read_arrays
 from ..validation import one_of, short
-from .columns import Table, from_arrow, from_values, required
+from .columns import Table, from_arrow, from_values, require_package
 
 MISSING = frozenset({"", "?", "na", "n/a", "nan", "null"})
 """What a text file may write, in any case, where a value is missing."""
@@ -98,7 +98,7 @@ def read_parquet(path: str | Path) -> Table:
     path: the file.
     Returns: a `Table`.
     """
-    parquet = required("pyarrow.parquet", "pyarrow", "parquet", "a Parquet file")
+    parquet = require_package("pyarrow.parquet", "pyarrow", "parquet", "a Parquet file")
     _check_path(path)
     try:
         table = parquet.read_table(path)
@@ -174,7 +174,7 @@ def bundled(name: str) -> tuple[Reals, Reals]:
     name: one of `fx.data.BUNDLED`.
     """
     one_of("name", name, BUNDLED)
-    datasets = required("sklearn.datasets", "scikit-learn", "estimators", "bundled data")
+    datasets = require_package("sklearn.datasets", "scikit-learn", "estimators", "bundled data")
     X, y = getattr(datasets, f"load_{name}")(return_X_y=True)
     return np.asarray(X, float), np.asarray(y)
 
@@ -185,7 +185,7 @@ def bundled_table(name: str) -> Table:
     name: one of `fx.data.BUNDLED`.
     """
     one_of("name", name, BUNDLED)
-    load = getattr(required("sklearn.datasets", "scikit-learn", "estimators", "bundled data"), f"load_{name}")
+    load = getattr(require_package("sklearn.datasets", "scikit-learn", "estimators", "bundled data"), f"load_{name}")
     found = load(scaled=False) if name == "diabetes" else load()
     columns = {str(key): np.asarray(x, float) for key, x in zip(found.feature_names, found.data.T, strict=True)}
     return Table(columns | {"target": np.asarray(found.target)}, name)
@@ -197,7 +197,7 @@ def openml(name: str, *, version: int = 1, checksum: str | None = None) -> Table
     checksum: what `Table.checksum` was when the data was first seen; other data is refused. Without it, print the
     table's own and keep it.
     """
-    datasets = required("sklearn.datasets", "scikit-learn", "estimators", "OpenML")
+    datasets = require_package("sklearn.datasets", "scikit-learn", "estimators", "OpenML")
     try:
         found = datasets.fetch_openml(name, version=version, as_frame=False, parser="liac-arff")
     except Exception as error:  # no network, no such name, a broken cache

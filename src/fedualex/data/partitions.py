@@ -19,7 +19,7 @@ def iid(rows: Whole, clients: Whole, *, seed: Whole = 0) -> Owner:
     rows, clients: how many there are. seed: decides which rows go where.
     Returns: the number of its client for each row.
     """
-    rows, clients = _checked(rows, clients)
+    rows, clients = _check_counts(rows, clients)
     return _random(seed).permutation(np.arange(rows) % clients)
 
 
@@ -41,7 +41,7 @@ def dirichlet(labels: Column, clients: Whole, alpha: Number, *, seed: Whole = 0,
     Returns: the number of its client for each row.
     """
     label = classes("labels", labels)[1]
-    _, clients = _checked(label.size, clients)
+    _, clients = _check_counts(label.size, clients)
     concentration = float(positive("alpha", alpha))
     if whole_number("least", least) * clients > label.size:
         raise ValueError(f"least must be from 1 to rows / clients = {label.size // clients}, got {least!r}")
@@ -69,7 +69,7 @@ def by_size(rows: Whole, sizes: Numbers, *, seed: Whole = 0) -> Owner:
     share = real_array("sizes", sizes, "numbers > 0, one for each client")
     if share.ndim != 1 or np.any(share <= 0):
         raise ValueError(f"sizes must be numbers > 0, one for each client, got {short(sizes)}")
-    rows, _ = _checked(rows, share.size)
+    rows, _ = _check_counts(rows, share.size)
     share = share / share.max()  # no sum overflows
     exact = rows * share / share.sum()
     counts = np.floor(exact).astype(int)
@@ -80,7 +80,7 @@ def by_size(rows: Whole, sizes: Numbers, *, seed: Whole = 0) -> Owner:
     return _random(seed).permutation(np.repeat(np.arange(share.size), counts))
 
 
-def held_out_by(labels: Values, share: object, classes: bool = True) -> NDArray[np.int64]:
+def choose_held_out(labels: Values, share: object, classes: bool = True) -> NDArray[np.int64]:
     """The rows that one client holds out, from its labels alone: the share of its rows, and of each of its classes.
 
     Classes are labels of which each has ten rows on average; of several targets the first decides. What is too small to
@@ -98,7 +98,7 @@ def _random(seed: object) -> np.random.Generator:
     return np.random.default_rng(whole_number("seed", seed, 0))
 
 
-def _checked(rows: object, clients: object) -> tuple[int, int]:
+def _check_counts(rows: object, clients: object) -> tuple[int, int]:
     rows, clients = whole_number("rows", rows), whole_number("clients", clients)
     if clients > rows:
         raise ValueError(f"clients must be at most the number of rows, {rows}, got {clients}")

@@ -12,7 +12,7 @@ from .. import data
 from ..arrays import Reals, Values
 from ..storage import Json
 from ..validation import encode_labels, missing, one_of, real_array, row_weights, rows_of, short
-from .partitions import held_out_by
+from .partitions import choose_held_out
 
 FILES: dict[str, Callable[..., data.Table]] = {
     "csv": data.read_csv,
@@ -86,14 +86,14 @@ def prepare_rows(settings: Json, table: data.Table) -> TableRows:
     try:
         clients, used = _clients(table, names, **settings["partition"])
         beside = {key: table[name] for key in BESIDE if (name := settings.get(key)) is not None}
-        used += [settings[key] for key in beside] + _ignored(settings.get("ignore", []), names)
+        used += [settings[key] for key in beside] + _check_ignored(settings.get("ignore", []), names)
         features, labels = table.without(*dict.fromkeys([*names, *used])), table.pick(target)
     except KeyError as error:  # of a column that is not there
         raise ValueError(error.args[0]) from None
     for name in names:
         if gone := int(missing(table[name]).sum()):
             raise ValueError(f"the target {name!r} must be known in every row, but it is missing in {gone}")
-    train, test = _held_out(labels, clients, settings["holdout"])
+    train, test = _split_held_out(labels, clients, settings["holdout"])
     known, owners = features.take(train), (clients[train], clients[test])
     groups, weights = (beside[key][train] if key in beside else None for key in BESIDE)
     weights = None if weights is None else row_weights(weights, len(train), f"the column {settings[BESIDE[1]]!r}")
@@ -121,7 +121,7 @@ def _target(given: object, table: data.Table) -> str | tuple[str, ...]:
     return given
 
 
-def _ignored(names: object, target: tuple[str, ...]) -> list[str]:
+def _check_ignored(names: object, target: tuple[str, ...]) -> list[str]:
     """The columns that take no part by choice."""
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise TypeError(f'ignore must be a list of columns such as ["patient_id"], got {short(names)}')
@@ -171,8 +171,8 @@ def _clients(table: data.Table, target: tuple[str, ...], kind: str, **arguments:
     return PARTITIONS[kind](first, **arguments), []
 
 
-def _held_out(labels: Values, clients: Values, share: object) -> tuple[Reals, Reals]:
+def _split_held_out(labels: Values, clients: Values, share: object) -> tuple[Reals, Reals]:
     """Rows to train on and rows to test on: of every client those that it would choose alone."""
     own = rows_of(encode_labels("clients", clients)[1])
-    test = np.concatenate([rows[held_out_by(labels[rows], share)] for rows in own])
+    test = np.concatenate([rows[choose_held_out(labels[rows], share)] for rows in own])
     return np.setdiff1d(np.arange(len(labels)), test), np.sort(test)

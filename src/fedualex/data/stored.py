@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..arrays import Values
-from .columns import Table, from_arrow, plain_column, required
+from .columns import Table, from_arrow, plain_column, require_package
 from .files import read_table
 
 LARGE = 2**26
@@ -94,7 +94,7 @@ class StoredTable(Table):
         """All rows, in memory one block after the other."""
         return (self.take(slice(first, first + STRETCH)) for first in range(0, self.rows, STRETCH))
 
-    def coded(self, names: tuple[str, ...]) -> "StoredTable":
+    def read_as_codes(self, names: tuple[str, ...]) -> "StoredTable":
         """The table in which the numbers of these columns are texts."""
         stored = self.columns.stored
         coded = {name: _Coded(name, stored[name]) for name in names if name in stored}
@@ -131,7 +131,7 @@ def open_table(name: str, folder: Path) -> Table:
     """The table of this name as `read_table` has it; a large Parquet file is opened only."""
     if Path(name).suffix.lower() != ".parquet" or not (folder / name).is_file():
         return read_table(name, folder)
-    parquet = required("pyarrow.parquet", "pyarrow", "parquet", "a Parquet file")
+    parquet = require_package("pyarrow.parquet", "pyarrow", "parquet", "a Parquet file")
     try:
         file = parquet.ParquetFile(folder / name)
     except Exception as error:

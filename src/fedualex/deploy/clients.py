@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from .. import tree
 from ..algorithms import LocalSteps, Survey
 from ..certificates.surveys import Minorant, Surveyed, SurveyErrors
-from ..compiling import optimized
+from ..compiling import compile_fully
 from ..problems import AbstractProblem
 from ..runtime.outputs import accumulate
 from ..runtime.rounds import draw_cohort, survey_point
@@ -530,22 +530,22 @@ class SiteClients:
         return {name: self.adder.total(factors[name], parts[name], like) for name, like in self.reply_like.items()}
 
 
-@optimized
+@compile_fully
 def _point(setup: Setup, state: State) -> Tree:
     return setup.rounds.point(state.server, setup.problem.geometry)
 
 
-@optimized
+@compile_fully
 def _survey_point(setup: Setup, state: State, index: int) -> Tree:
     return survey_point(setup.rounds, state, setup.problem.geometry, index)
 
 
-@optimized
+@compile_fully
 def _tell_survey(setup: Setup, state: State, g: Tree, index: int) -> Tree:
     return setup.rounds.surveyed(state.server, g, setup.problem.geometry, index)
 
 
-@optimized
+@compile_fully
 def _close(setup: Setup, state: State, point: Tree, total: dict[str, Tree], fraction: Array) -> State:
     """The state after a round with this mean reply."""
     server = setup.rounds.server_step(

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from .. import tree
 from ..certificates.surveys import Curvature, Minorant, Surveyed, SurveyErrors
-from ..compiling import double, optimized
+from ..compiling import compile_fully, double
 from ..problems import AbstractOracle, AbstractProblem
 from ..problems.curvature import Surveyor, surveyor_of
 from ..problems.score_rounding import ScoreErrors, score_errors, tells_errors
@@ -295,7 +295,7 @@ class _Blind(AbstractOracle):
         return z
 
 
-@optimized
+@compile_fully
 def _contribute(
     setup: Setup, server: Tree, survey: Tree, data: Tree, round_index: Array, client: Array
 ) -> Contribution:
@@ -310,7 +310,7 @@ def _contribute(
     return run_local_steps(setup, state, survey, data, None, client[None], jnp.ones(1, kind), own_steps)[0]
 
 
-@optimized
+@compile_fully
 def _survey(problem: AbstractProblem, points: Tree) -> Surveyed:
     surveys = jax.lax.map(problem.survey, points)
     return surveys._replace(value=surveys.value.astype(jax.tree.leaves(points)[0].dtype))

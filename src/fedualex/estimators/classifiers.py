@@ -278,7 +278,7 @@ class NeymanPearsonClassifier(EffectsMixin, FederatedClassifier):
             self._fit(X, y, sample_weight, clients=clients)
             return self
         rate, confidence = a_share("rate", self.rate), a_share("confidence", self.confidence)
-        held = self._held_out(X, y, clients, sample_weight)
+        held = self._hold_out(X, y, clients, sample_weight)
         order_statistic(int(held.sum()), rate, confidence)  # refused before the run
         kept: list[Any] = [
             None if v is None else rows_of(v, np.flatnonzero(~held)) for v in (X, y, clients, sample_weight)
@@ -303,7 +303,7 @@ class NeymanPearsonClassifier(EffectsMixin, FederatedClassifier):
             f"<= {round_up(found.risk)}, of {found.rows} held-out rows"
         )
 
-    def _held_out(
+    def _hold_out(
         self, X: Matrix, y: Column, clients: Column | None, sample_weight: Column | None
     ) -> NDArray[np.bool_]:
         refuse_mixed("y", y)

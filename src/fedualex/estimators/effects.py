@@ -121,7 +121,7 @@ class Columns:
         return cls(ask, HAZARDS, np.concatenate(mass), count, middle, deviation, 1.0, False, 1)
 
     @property
-    def weighted(self) -> bool:
+    def is_weighted(self) -> bool:
         """Whether rows count differently: then errors are those of the sandwich, which no scale of weights changes."""
         return bool(np.ptp(self.mass) > 1e-9 * np.max(self.mass))
 
@@ -130,7 +130,7 @@ class Columns:
         own = {"exact": self.losses.exact, "self_concordant": self.losses.self_concordant}
         return estimate(self.ask, start, names=names, counted=self.losses.counted, **own, **options)
 
-    def shown_per(self, origin: Reals, size: float) -> Reals:
+    def units_shown(self, origin: Reals, size: float) -> Reals:
         """For how many units of a column each parameter is shown."""
         per = readable_units(origin + size * self.mean, size * self.deviation)
         return np.repeat(np.concatenate([[1.0] * self.intercept, per]), self.scores)
@@ -313,10 +313,10 @@ class EffectsMixin:
         found = columns.estimate(start, names, drop=True)
         if found.outcome is not Outcome.DONE:
             raise ValueError(f"{type(self).__name__} has {found.sentence}")
-        losses, weighted = columns.losses, columns.weighted
+        losses, weighted = columns.losses, columns.is_weighted
         likely = losses.likelihood  # which Huber's loss has not
         kind = "model-based" if likely and not weighted else "sandwich"
-        per = columns.shown_per(self.center_, fitted.size)
+        per = columns.units_shown(self.center_, fitted.size)
         return Found(found, units, per, offset, losses.effect, columns.scores, kind, weighted)
 
     def _parameters(self, scores: int, intercept: bool) -> Reals:

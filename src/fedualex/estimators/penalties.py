@@ -87,17 +87,17 @@ def choose_penalty(estimator: Chooses, parts: Sequence[Rows], names: Sequence[st
         raise ValueError(f"{name}={AUTO!r} takes second derivatives, and {why}: give a number")
     curve = search(recipe, fold_rows(recipe, parts, folds=estimator.folds, names=names)).curve
 
-    def scaled(numbers: Sequence[float], by: float = unit**2) -> list[float]:
+    def scale(numbers: Sequence[float], by: float = unit**2) -> list[float]:
         return [by * number for number in numbers]
 
     return replace(
         curve,
         name=name,
-        values=scaled(curve.values, at.size * unit),
-        measure=scaled(curve.measure),
-        error=scaled(curve.error),
-        excess=scaled(curve.excess),
-        gaps=scaled(curve.gaps),
+        values=scale(curve.values, at.size * unit),
+        measure=scale(curve.measure),
+        error=scale(curve.error),
+        excess=scale(curve.excess),
+        gaps=scale(curve.gaps),
         tol=curve.tol * unit**2,
     )
 

@@ -45,7 +45,7 @@ class Entrant:
     """Options of its runs, such as `output`."""
 
 
-def scaled(X: Reals) -> Reals:
+def standardize(X: Reals) -> Reals:
     """Columns of mean 0 and deviation 1; constant ones are 0."""
     deviation = X.std(axis=0)
     return np.asarray((X - X.mean(axis=0)) / np.where(deviation > 0, deviation, 1.0))
@@ -54,7 +54,7 @@ def scaled(X: Reals) -> Reals:
 def table(name: str) -> tuple[Any, Values]:
     """A bundled table, its columns scaled, numbers to predict too."""
     X, y = bundled(name)
-    return scaled(X), scaled(y[:, None])[:, 0] if name == "diabetes" else y
+    return standardize(X), standardize(y[:, None])[:, 0] if name == "diabetes" else y
 
 
 def by_range(column: Values, clients: int) -> Reals:
@@ -74,7 +74,7 @@ def worst(name: str, clients: int = 5, **options: Any) -> AbstractProblem:
     return problems.agnostic(X, y, y if name == "digits" else by_range(X[:, 0], clients), **options)
 
 
-def limited() -> AbstractProblem:
+def neyman_pearson() -> AbstractProblem:
     """Neyman-Pearson: the loss of one class is at most .05."""
     X, y = table("breast_cancer")
     return problems.constrained(X, y, iid(len(y), 5), groups="classes", limits={0: 0.05}, l1=0.001)
@@ -127,7 +127,7 @@ def heart(path: Path) -> AbstractProblem:
     X = numbers(columns, "center", "disease")
     X = X[:, np.isnan(X).mean(axis=0) < 0.1]
     whole = ~np.isnan(X).any(axis=1)
-    return problems.agnostic(scaled(X[whole]), columns["disease"][whole], columns["center"][whole], l1=0.001)
+    return problems.agnostic(standardize(X[whole]), columns["disease"][whole], columns["center"][whole], l1=0.001)
 
 
 def breast_cancer_times(path: Path) -> AbstractProblem:
@@ -136,7 +136,7 @@ def breast_cancer_times(path: Path) -> AbstractProblem:
     columns = {name: column[columns["fold"] == "train"] for name, column in columns.items()}
     time, event = (columns[name].astype(float) for name in "TE")
     X = numbers(columns, "pid", "E", "T", "region", "fold")
-    return problems.cox(scaled(X), time, event, columns["region"], l2=0.01)
+    return problems.cox(standardize(X), time, event, columns["region"], l2=0.01)
 
 
 FIELD: dict[str, Task] = {
@@ -152,7 +152,7 @@ FIELD: dict[str, Task] = {
     "lasso, diabetes": Task(lambda: sparse("squared", "diabetes", l1=0.01)),
     "worst client, breast cancer": Task(lambda: worst("breast_cancer", l1=0.001), quick=True),
     "worst client, digits": Task(lambda: worst("digits", l1=0.001)),
-    "Neyman-Pearson, breast cancer": Task(limited),
+    "Neyman-Pearson, breast cancer": Task(neyman_pearson),
     "ranking, breast cancer": Task(ranking),
     "low rank, diabetes": Task(low_rank),
 }

@@ -101,15 +101,15 @@ def summarize_risks(risk: Reals, positive: NDArray[np.bool_]) -> Sums:
     number = np.clip((risk * BINS).astype(int), 0, BINS - 1)
     place = np.searchsorted(THRESHOLDS, risk, side="right")  # so many thresholds are at most the risk
 
-    def reached(some: NDArray[np.bool_]) -> Reals:
+    def count_reached(some: NDArray[np.bool_]) -> Reals:
         return np.bincount(place[some], minlength=len(THRESHOLDS) + 1)[::-1].cumsum()[::-1][1:].astype(float)
 
     return {
         "bin_rows": np.bincount(number, minlength=BINS).astype(float),
         "bin_risk": np.bincount(number, risk, BINS),
         "bin_positive": np.bincount(number, positive, BINS),
-        "reached_positive": reached(positive),
-        "reached_negative": reached(~positive),
+        "reached_positive": count_reached(positive),
+        "reached_negative": count_reached(~positive),
         "classes": np.array([np.sum(~positive), np.sum(positive)], float),
     }
 
@@ -129,7 +129,7 @@ def merge_bins(sums: Given) -> Sums:
         place = min(int(total["bin_risk"] / total["bin_rows"] * BINS), BINS - 1)
         for name, number in total.items():
             found[name][place] = number
-    return found | {"bin_risk": rounded(found["bin_risk"])}
+    return found | {"bin_risk": round_to_step(found["bin_risk"])}
 
 
 BINNED = ("bin_rows", "bin_risk", "bin_positive")
@@ -166,7 +166,7 @@ def summarize_calibration(family: Family, scores: Reals, target: Reals, beta: Re
 
 def coarse(sums: Given) -> Sums:
     """Of `summarize_calibration` what leaves a party, which says how far it is off."""
-    found = {name: rounded(value) if name in ROUNDED else np.asarray(value) for name, value in sums.items()}
+    found = {name: round_to_step(value) if name in ROUNDED else np.asarray(value) for name, value in sums.items()}
     return found | {"rounding": np.full_like(sums["rounding"], OFF * STEP), "coarse": np.asarray(STEP)}
 
 
@@ -175,7 +175,7 @@ OFF = 0.51
 """By how many steps they are off at most, the rounding of float64 included."""
 
 
-def rounded(sums: Reals) -> Reals:
+def round_to_step(sums: Reals) -> Reals:
     """To whole multiples of STEP."""
     return np.asarray(STEP * np.rint(np.asarray(sums) / STEP))
 

@@ -124,12 +124,12 @@ def estimate(
     start = np.asarray(start, float)
     sums = search.answer(start, exact)
     if (why := _too_few(sums, start.size, least_events, counted)) is not None:
-        return search.ended(Outcome.TOO_FEW, why, start, sums)
+        return search.conclude(Outcome.TOO_FEW, why, start, sums)
     if not float(sums["value"]) < HUGE:
-        return search.not_reached(search.point(start, sums))
+        return search.give_up(search.point(start, sums))
     kept, twins = _independent_columns(sums, start.size)
     if twins and not drop:
-        return search.ended(Outcome.COLLINEAR, _collinear_sentence(search.names, twins), start, sums)
+        return search.conclude(Outcome.COLLINEAR, _collinear_sentence(search.names, twins), start, sums)
     search.kept = kept
     if twins:
         start = np.where(np.isin(np.arange(start.size), kept), start, 0.0)
@@ -175,9 +175,9 @@ class _Search:
             if _separates(at.sums) and not self.exact:
                 return self._separable(at, at.beta)
             if self._close(at, before):
-                return self._finished(at)
+                return self._finish(at)
             if self.exchanges >= self.most or not np.isfinite(at.decrement):
-                return self.not_reached(at)
+                return self.give_up(at)
             if np.isinf(at.radius) and not self.exact and self.exchanges >= checked + PATIENCE:
                 direction, at = self._look_far(at)
                 checked = self.exchanges
@@ -190,9 +190,9 @@ class _Search:
             else:
                 trust = max(trust / 4, _guarantee_share(at.decrement, at.ratio))
 
-    def not_reached(self, at: _Point) -> Estimate:
+    def give_up(self, at: _Point) -> Estimate:
         why = f"the optimum without penalty was not reached in {self.exchanges} exchanges"
-        return self.ended(Outcome.NOT_REACHED, why, at.beta, at.sums)
+        return self.conclude(Outcome.NOT_REACHED, why, at.beta, at.sums)
 
     def _close(self, at: _Point, before: float) -> bool:
         """Whether the optimum is proved to be close, or as close as rounding lets it be.
@@ -210,10 +210,10 @@ class _Search:
         beta = at.beta + trust * at.step
         return self.point(beta, self.answer(beta, last))
 
-    def _finished(self, at: _Point) -> Estimate:
+    def _finish(self, at: _Point) -> Estimate:
         if "row_meat" not in at.sums:
             at = self.point(at.beta, self.answer(at.beta, True))
-        done = self.ended(Outcome.DONE, "", at.beta, at.sums)
+        done = self.conclude(Outcome.DONE, "", at.beta, at.sums)
         kept, radius = self.kept, at.radius
         values, vectors, scale = _decompose_scaled(at.second)
         inverse = scale[:, None] * (vectors / values @ vectors.T) * scale
@@ -250,7 +250,7 @@ class _Search:
         whole[np.ix_(self.kept, self.kept)] = (matrix + matrix.T) / 2
         return whole
 
-    def ended(self, outcome: Outcome, why: str, beta: Reals, sums: Mapping[str, Reals]) -> Estimate:
+    def conclude(self, outcome: Outcome, why: str, beta: Reals, sums: Mapping[str, Reals]) -> Estimate:
         counts = (round(float(sums[name])) for name in ("rows", "parties", "uninformative"))
         rows, parties, uninformative = counts
         return Estimate(
@@ -289,7 +289,7 @@ class _Search:
     def _separable(self, at: _Point, direction: Reals) -> Estimate:
         shares = direction / np.max(np.abs(direction))
         moved = {name: float(share) for name, share in zip(self.names, shares, strict=True) if abs(share) > SAME}
-        ended = self.ended(Outcome.SEPARABLE, _separable_sentence(moved), at.beta, at.sums)
+        ended = self.conclude(Outcome.SEPARABLE, _separable_sentence(moved), at.beta, at.sums)
         return replace(ended, direction=moved)
 
 
@@ -402,11 +402,11 @@ def _independent_columns(sums: Mapping[str, Reals], size: int) -> tuple[NDArray[
 
 
 def _collinear_sentence(names: tuple[str, ...], twins: dict[int, list[int]]) -> str:
-    def said(j: int) -> str:
+    def say(j: int) -> str:
         others = ", ".join(names[k] for k in twins[j])
         return f"{names[j]} is a combination of {others}" if others else f"{names[j]} does not vary"
 
-    return f"{'; '.join(said(j) for j in twins)}; leave such columns out"
+    return f"{'; '.join(say(j) for j in twins)}; leave such columns out"
 
 
 def _separable_sentence(direction: dict[str, float]) -> str:

@@ -77,11 +77,11 @@ class Effect(NamedTuple):
 
     @property
     def label(self) -> str:
-        """The name with what is needed to read the numbers of `shown`."""
+        """The name with what is needed to read the numbers of `in_units`."""
         per = f" (per {unit_text(self.shown_per)})" if self.shown_per != 1 else ""
         return f"{self.name} (against {self.reference})" if self.reference else f"{self.name}{per}"
 
-    def shown(self, effect: str) -> "Effect":
+    def in_units(self, effect: str) -> "Effect":
         """The effect of `shown_per` units. effect: what exp of it is called."""
         numbers = {name: getattr(self, name) for name in NUMBERS}
         numbers |= {name: self.shown_per * numbers[name] for name in SCALED}
@@ -91,7 +91,7 @@ class Effect(NamedTuple):
 def shown_rows(plain: Json) -> list[Json]:
     """The rows of `Effects.plain`, each for as many units of its column as it is to be shown for."""
     found = Effects.read(plain)
-    rows: list[Json] = replace(found, rows=[row.shown(found.effect) for row in found.rows]).plain()["rows"]
+    rows: list[Json] = replace(found, rows=[row.in_units(found.effect) for row in found.rows]).plain()["rows"]
     return rows
 
 
@@ -162,7 +162,7 @@ class Effects:
 
     def cells(self) -> list[list[str]]:
         """The table as text, one list for each effect."""
-        return [self._cells(row.shown(self.effect)) for row in self.rows]
+        return [self._cells(row.in_units(self.effect)) for row in self.rows]
 
     def as_text(self) -> str:
         """The table for a terminal, and below it what is to be said."""

@@ -86,7 +86,7 @@ class Separate:
             scale = x / (x + t * form.entropy)
         if form.coupling == "l2":
             scale = scale / (1 + nu * t)
-        first = _scaled(scale) if self.labels is None else self._invert_groups(x, t * scale, kept, scale)
+        first = _scale_by(scale) if self.labels is None else self._invert_groups(x, t * scale, kept, scale)
         tied = form.coupling == "sum" or nu > 0
         if not tied:
             plain = form.entropy == 0 and self.labels is None
@@ -254,7 +254,7 @@ def _shrink_groups(v: Floats, t: Floats, labels: NDArray[np.intp], weights: Floa
     return v * np.where(zero[labels], 0, length / np.where(length + limit > 0, length + limit, 1))
 
 
-def _scaled(scale: Floats) -> Callable[[Floats], Floats]:
+def _scale_by(scale: Floats) -> Callable[[Floats], Floats]:
     return lambda rows: scale[:, None] * rows
 
 

@@ -142,14 +142,14 @@ def follow(model: Model, x: Floats, mu: float) -> Iterator[tuple[Floats, float]]
         mu = pieces.mu(at)
         affine = step.direction(0.0)
         reach = min(1.0, pieces.longest(at, affine))
-        ahead = pieces.mu(at.moved(reach, affine))
+        ahead = pieces.mu(at.move(reach, affine))
         sigma = (max(ahead, 0.0) / mu) ** 3 if mu > 0 else 0.0
         target = max(sigma, (1 - reach) ** 3 * 0.1) * mu
         direction = step.direction(target, affine)
         length = min(1.0, BOUNDARY * pieces.longest(at, direction))
         if not np.isfinite(length) or not np.all(np.isfinite(direction.x)):
             return
-        at = at.moved(length, direction)
+        at = at.move(length, direction)
         yield at.x, pieces.mu(at)
         if length < SHORT:
             return

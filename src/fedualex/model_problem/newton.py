@@ -169,14 +169,14 @@ def _proximal_point(model: Model, center: Floats, rho: float) -> tuple[Floats, i
 def _newton_step(model: Model, v: Floats, R: Floats, rho: float) -> Floats:
     """The solution of (1 - P + P T J) d = -R, among the directions where P is not 0."""
     slopes = [(block.slope(v[at], model.t[at]), at) for block, at in model.parts()]
-    kept, matrix, onto, back = _kept(model, slopes)
+    kept, matrix, onto, back = _keep_directions(model, slopes)
     inside, t = onto(R), model.t[kept]
     d = back(inside) - R
     if not kept.size:
         return d
     matrix[np.diag_indices_from(matrix)] += rho / t
     rhs = -(inside / t + onto(model.J @ d))
-    for slope, rows in _bent(slopes):
+    for slope, rows in _find_bent(slopes):
         # P (T J - 1) + 1 in these rows, and the same for what the others' part of d leaves.
         at = np.arange(rows.start, rows.stop)
         matrix[rows] *= t[rows, None]
@@ -193,7 +193,7 @@ def _newton_step(model: Model, v: Floats, R: Floats, rho: float) -> Floats:
 Map = Callable[[Floats], Floats]
 
 
-def _kept(model: Model, slopes: list[tuple[Slope, slice]]) -> tuple[NDArray[np.intp], Floats, Map, Map]:
+def _keep_directions(model: Model, slopes: list[tuple[Slope, slice]]) -> tuple[NDArray[np.intp], Floats, Map, Map]:
     """A row of each direction that is kept, a copy of J among them, and the maps onto them and back."""
     if all(slope.basis is None for slope, _ in slopes):
         kept = np.concatenate([slope.kept + at.start for slope, at in slopes]).astype(np.intp)
@@ -220,7 +220,7 @@ def _columns(size: int, slope: Slope, at: slice) -> Floats:
     return columns
 
 
-def _bent(slopes: list[tuple[Slope, slice]]) -> list[tuple[Slope, slice]]:
+def _find_bent(slopes: list[tuple[Slope, slice]]) -> list[tuple[Slope, slice]]:
     """The derivatives that are not 1, with their rows among those that are kept."""
     ends = np.cumsum([0, *(slope.kept.size for slope, _ in slopes)]).tolist()
     rows = [slice(a, b) for a, b in pairwise(ends)]

@@ -36,7 +36,7 @@ class Arrows:
         length = np.sqrt(np.bincount(self.label, self.tail**2, self.head.size))
         return np.sqrt(np.maximum((self.head - length) * (self.head + length), np.finfo(float).tiny))
 
-    def scaled(self, head: Floats, tail: Floats) -> "Arrows":
+    def scale(self, head: Floats, tail: Floats) -> "Arrows":
         """Heads and tails times one number a group."""
         return Arrows(head * self.head, tail[self.label] * self.tail, self.label)
 
@@ -74,9 +74,9 @@ class Scaling:
     """W with W v = W^-1 u = middle, for u = (tau, x_g) and v = (strength, -q): W = beta (2 h h' - diag(1, -1))."""
 
     def __init__(self, u: Arrows, v: Arrows):
-        one, other = u.scaled(1 / u.depth(), 1 / u.depth()), v.scaled(1 / v.depth(), 1 / v.depth())
+        one, other = u.scale(1 / u.depth(), 1 / u.depth()), v.scale(1 / v.depth(), 1 / v.depth())
         size = np.sqrt((1 + one.dot(other)) / 2)
-        point = one.plus(_turn(other)).scaled(1 / (2 * size), 1 / (2 * size))
+        point = one.plus(_turn(other)).scale(1 / (2 * size), 1 / (2 * size))
         self.beta, self.point = np.sqrt(u.depth() / v.depth()), point
         half = 1 / np.sqrt(2 * (point.head + 1))
         self.half = Arrows((point.head + 1) * half, point.tail * half[point.label], point.label)
@@ -88,9 +88,9 @@ class Scaling:
         """W a."""
         along = 2 * self.half.dot(a)
         return (
-            self.half.scaled(along, along)
-            .plus(a.scaled(-np.ones_like(along), np.ones_like(along)))
-            .scaled(self.beta, self.beta)
+            self.half.scale(along, along)
+            .plus(a.scale(-np.ones_like(along), np.ones_like(along)))
+            .scale(self.beta, self.beta)
         )
 
     def over(self, a: Arrows) -> Arrows:
@@ -98,9 +98,9 @@ class Scaling:
         mirror = _turn(self.half)
         along = 2 * mirror.dot(a)
         return (
-            mirror.scaled(along, along)
-            .plus(a.scaled(-np.ones_like(along), np.ones_like(along)))
-            .scaled(1 / self.beta, 1 / self.beta)
+            mirror.scale(along, along)
+            .plus(a.scale(-np.ones_like(along), np.ones_like(along)))
+            .scale(1 / self.beta, 1 / self.beta)
         )
 
     def aim(self, target: float, u: Arrows | None, v: Arrows | None) -> Arrows:
@@ -148,7 +148,7 @@ class Point:
     hb: Floats
     """Of the balls: slopes, and heads of the cones."""
 
-    def moved(self, step: float, direction: "Point") -> "Point":
+    def move(self, step: float, direction: "Point") -> "Point":
         """self + step direction."""
         return Point(*(getattr(self, f.name) + step * getattr(direction, f.name) for f in fields(self)))
 

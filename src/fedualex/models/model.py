@@ -44,7 +44,7 @@ class Answers:
         return self.reading.probabilities(scores)
 
 
-def standardized(reading: Reading, scale: Standardizer, several: bool) -> Answers:
+def standardized_answers(reading: Reading, scale: Standardizer, several: bool) -> Answers:
     """Numbers for targets that were standardized so; one number for each score if there are several targets."""
     center, size = scale.mean, np.where(scale.deviation > 0, scale.deviation, 1.0)
     if not several:
@@ -82,7 +82,7 @@ class Coefficient(NamedTuple):
         return float(np.max(np.abs(self.per_deviation)))
 
 
-def named(encoder: Encoder, weights: Reals) -> list[Coefficient]:
+def list_coefficients(encoder: Encoder, weights: Reals) -> list[Coefficient]:
     """All coefficients, the largest first: w_j / deviation_j for a number, w_j for a category.
 
     Sizes that agree in nine digits, as those of two opposite categories do, are in the order of the features.
@@ -189,7 +189,7 @@ class Model:
     @property
     def coefficients(self) -> list[Coefficient]:
         """What each feature adds to the answer, the largest first, for columns as they are; numbers in their units."""
-        return named(self.encoder, self.answers.scale * self.weights)
+        return list_coefficients(self.encoder, self.answers.scale * self.weights)
 
     @property
     def intercept(self) -> Reals:

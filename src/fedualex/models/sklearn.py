@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from ..arrays import Reals, Values
-from ..data.columns import required
+from ..data.columns import require_package
 from .model import Model
 
 NOTHING = ("", None, np.nan)
@@ -22,8 +22,8 @@ def pipeline(model: Model) -> Any:
     if model.encoder.curves or model.encoder.products:
         raise ValueError("to_sklearn() is for models without smooth columns and interactions, which this one has")
     why = "to_sklearn()"
-    compose = required("sklearn.compose", "scikit-learn", "estimators", why)
-    steps = required("sklearn.pipeline", "scikit-learn", "estimators", why)
+    compose = require_package("sklearn.compose", "scikit-learn", "estimators", why)
+    steps = require_package("sklearn.pipeline", "scikit-learn", "estimators", why)
     encoder = model.encoder
     width, gone = len(encoder.numbers), _missing_numbers(model)
     parts = [("numbers", _numbers(), list(range(width)))] if width else []
@@ -67,35 +67,35 @@ def _are_numbers(model: Model, name: str) -> bool:
 
 
 def _numbers() -> Any:
-    steps = required("sklearn.pipeline", "scikit-learn", "estimators", "to_sklearn()")
-    impute = required("sklearn.impute", "scikit-learn", "estimators", "to_sklearn()")
-    scaling = required("sklearn.preprocessing", "scikit-learn", "estimators", "to_sklearn()")
+    steps = require_package("sklearn.pipeline", "scikit-learn", "estimators", "to_sklearn()")
+    impute = require_package("sklearn.impute", "scikit-learn", "estimators", "to_sklearn()")
+    scaling = require_package("sklearn.preprocessing", "scikit-learn", "estimators", "to_sklearn()")
     return steps.make_pipeline(_plain(), impute.SimpleImputer(), scaling.StandardScaler())
 
 
 def _holes() -> Any:
-    steps = required("sklearn.pipeline", "scikit-learn", "estimators", "to_sklearn()")
-    impute = required("sklearn.impute", "scikit-learn", "estimators", "to_sklearn()")
+    steps = require_package("sklearn.pipeline", "scikit-learn", "estimators", "to_sklearn()")
+    impute = require_package("sklearn.impute", "scikit-learn", "estimators", "to_sklearn()")
     return steps.make_pipeline(_plain(dtype=float), impute.MissingIndicator(features="all"))
 
 
 def _words(values: Values) -> Any:
-    steps = required("sklearn.pipeline", "scikit-learn", "estimators", "to_sklearn()")
-    scaling = required("sklearn.preprocessing", "scikit-learn", "estimators", "to_sklearn()")
+    steps = require_package("sklearn.pipeline", "scikit-learn", "estimators", "to_sklearn()")
+    scaling = require_package("sklearn.preprocessing", "scikit-learn", "estimators", "to_sklearn()")
     one = scaling.OneHotEncoder(categories=[values], handle_unknown="ignore", sparse_output=False)
     return steps.make_pipeline(_plain(dtype=values.dtype.type), one)
 
 
 def _plain(**kind: object) -> Any:
     """A data frame's names are checked once, by the whole."""
-    scaling = required("sklearn.preprocessing", "scikit-learn", "estimators", "to_sklearn()")
+    scaling = require_package("sklearn.preprocessing", "scikit-learn", "estimators", "to_sklearn()")
     return scaling.FunctionTransformer(np.asarray, kw_args=kind)
 
 
 def _estimator(model: Model) -> Any:
     """The estimator that the model's reading names, with the model's coefficients."""
     module, name = model.answers.reading.estimator
-    estimator = getattr(required(module, "scikit-learn", "estimators", "to_sklearn()"), name)()
+    estimator = getattr(require_package(module, "scikit-learn", "estimators", "to_sklearn()"), name)()
     answers, (weights, bias) = model.answers, _coefficients(model)
     if answers.reading.labelled:
         estimator.coef_ = np.atleast_2d(weights.T)

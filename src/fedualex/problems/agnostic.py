@@ -108,7 +108,7 @@ class Weighted(Majorized, Smooth):
         own = [group == g for g in np.unique(group)]
         curved = max(rows.of(members).largest_second(self.family, weight[members]) for members in own)
         crossed = np.bincount(group, weight * rows.steepest(self.family) * rows.rows.norms()).max()
-        return norm_of_blocks(curved, float(crossed) * self._moved)
+        return norm_of_blocks(curved, float(crossed) * self._share_of_y)
 
     def score_sum(self, examples: Tree, like: Saddle) -> ScoreSum:
         """The share of its group, times its weight."""
@@ -116,14 +116,14 @@ class Weighted(Majorized, Smooth):
 
         group, count = np.asarray(examples["group"]), len(examples["group"])
         weight = np.asarray(examples["weight"], float) / count
-        mixed = csr_array((weight * self._moved, (np.arange(count), group)), shape=(count, np.size(like.y)))
+        mixed = csr_array((weight * self._share_of_y, (np.arange(count), group)), shape=(count, np.size(like.y)))
         # Plain numbers: the spread may be an array of jax, and this is no program of it.
         fixed = np.zeros(count) if self.spread is None else weight * float(self.spread) * np.asarray(self.prior)[group]
         rows = linear_rows(examples["row"], like.x, count)
         return ScoreSum(rows, self.family, np.asarray(examples["target"]), np.asarray(fixed, float), mixed)
 
     @property
-    def _moved(self) -> float:
+    def _share_of_y(self) -> float:
         """What y is multiplied by."""
         return 1.0 if self.spread is None else 1 - float(self.spread)
 

@@ -15,7 +15,7 @@ from ..arrays import Array, Reals, by_numpy
 from ..certificates.certificate import Certificate, Measured, certificate_of, measure
 from ..certificates.rounding import LossError, OperatorError, unseen_error
 from ..certificates.surveys import Surveyed
-from ..compiling import compiled, double, drop_programs
+from ..compiling import compile_by_size, double, drop_programs
 from ..geometry import Product
 from ..random import normal
 from ..regularizers import for_reports
@@ -179,7 +179,7 @@ class AbstractProblem(AbstractSurveyed):
         return self.uncertified or why_unbounded(self.geometry)
 
 
-@compiled
+@compile_by_size
 def _loss(problem: AbstractProblem, z: Saddle) -> Array:
     return problem.loss(z)
 

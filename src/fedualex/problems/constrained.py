@@ -307,7 +307,7 @@ class ConstrainedRecipe(AbstractRecipe):
         """Labels and ranges, then sums of loss_0 and each group."""
         family = self.family()
         if not known:
-            parts = family.opening(rows, rows.shares) if self._bounded else family.spread(rows)
+            parts = family.opening(rows, rows.shares) if self._is_bounded else family.spread(rows)
             labels = {"groups": rows.labels(_group(rows)), **parts.pop("labels", {})}
             return self.opening(rows, client, labels=labels, **parts)
         masses, constants = self._members(rows, known) * rows.shares, self._constants(known)
@@ -375,12 +375,12 @@ class ConstrainedRecipe(AbstractRecipe):
     def _constants(self, known: Sequence[Known]) -> Reals:
         """The grid of `constrained`."""
         family, (_, tau) = self.family(), limited_groups(known[0]["groups"], self.limits)
-        if self._bounded and not self.reading.labelled:
+        if self._is_bounded and not self.reading.labelled:
             return np.array([family.constant(known[0], total_mass(known))])
         return family.grid(known, tau.min())
 
     @property
-    def _bounded(self) -> bool:
+    def _is_bounded(self) -> bool:
         """Whether no constant score has to meet the limits, so that nobody tells the range of targets."""
         return self.of_all and self.multiplier is not None
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from .. import tree
 from ..arrays import Array, Reals
-from ..compiling import double, quickly
+from ..compiling import compile_quickly, double
 from ..geometry import AbstractGeometry, EntropicSimplex, Product, is_geometry
 from ..regularizers import Box, CappedSimplex, InBox, Simplex, for_reports, split
 from ..tree import Saddle, Tree
@@ -85,7 +85,7 @@ def look(
     return Probed(*(np.concatenate(part)[: len(share)] for part in zip(*seen, strict=True)))
 
 
-@quickly
+@compile_quickly
 def _look(problem: AbstractProblem, center: Array, rows: tuple[Array, ...], at_once: bool) -> tuple[Array, ...]:
     size = _extent(problem, center)
 
@@ -134,7 +134,7 @@ def find_negative_curvature(problem: AbstractProblem, center: Vector, start: Vec
     return {block: direction for block, direction in lowest.items() if direction is not None}
 
 
-@quickly
+@compile_quickly
 def _krylov(problem: AbstractProblem, center: Array, start: Array) -> tuple[Array, Array]:
     """Lanczos' vectors v and their products H v, for each step and both blocks at once."""
     masks = jnp.stack(list(block_masks(problem.like).values()))

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from ..arrays import Array, RealMatrix, Reals, by_numpy
 from ..certificates.surveys import Curvature, Minorant, Surveyed
-from ..compiling import compiled, double
+from ..compiling import compile_by_size, double
 from ..tree import Saddle, Tree
 from ..validation import issparse
 from .base import AbstractProblem, of_example
@@ -342,12 +342,12 @@ class DifferentiatedSurveyor(Surveyor):
         return survey._replace(curvature=Curvature((xx + xx.T) / 2, -jacobian[split:, :split], (yy + yy.T) / 2))
 
 
-@compiled
+@compile_by_size
 def _survey(problem: AbstractProblem, z: Saddle) -> Surveyed:
     return problem.survey(z)
 
 
-@compiled
+@compile_by_size
 def _jacobian(problem: AbstractProblem, z: Saddle, kept: Array) -> Array:
     """Among the kept entries."""
     vector, back = ravel_pytree(z)

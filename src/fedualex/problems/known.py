@@ -15,7 +15,7 @@ from .. import tree
 from ..accepted import Number, Numbers
 from ..arrays import Array, Reals, Values, by_numpy
 from ..certificates.certificate import FEASIBLE
-from ..compiling import double, quickly
+from ..compiling import compile_quickly, double
 from ..geometry import AbstractGeometry, Product, as_geometry, calls_lapack, is_geometry
 from ..regularizers import L1, AbstractRegularizer, Box, GroupL2, L1Ball, L2Ball, SquaredL2, for_reports
 from ..summaries import Known
@@ -154,7 +154,7 @@ def norm_of_blocks(x: float, xy: float, y: float = 0.0) -> float:
     return float((x + y) / 2 + np.hypot((x - y) / 2, xy))
 
 
-@quickly
+@compile_quickly
 def _largest_slope(problem: "AbstractProblem") -> Array:
     geometry = for_reports(problem.geometry)
     start = geometry.project(jax.tree.map(lambda leaf: jnp.zeros(jnp.shape(leaf)), problem.like))

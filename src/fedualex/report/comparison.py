@@ -10,7 +10,7 @@ import numpy as np
 
 from ..algorithms import Method
 from ..arrays import Reals
-from ..data.columns import required
+from ..data.columns import require_package
 from ..display import gap_text, html_table, round_up, text_table
 from ..palette import styles
 from ..problems import AbstractProblem
@@ -46,7 +46,7 @@ class Comparison:
 
     def to_frame(self) -> "DataFrame":
         """All records of all runs as a pandas.DataFrame, with the columns `method` and `seed` first."""
-        pandas = required("pandas", "pandas", "pandas", "to_frame()")
+        pandas = require_package("pandas", "pandas", "pandas", "to_frame()")
         frames = []
         for label, runs in self.runs.items():
             for seed, run in zip(self.seeds, runs, strict=True):

@@ -20,7 +20,7 @@ from ..bundle import Bounds
 from ..certificates.certificate import Measured, certificate_of
 from ..certificates.surveys import Surveyed, add_surveys, flat_of, measure_pair, no_trace
 from ..certificates.told import Told, ToldErrors, errors_of_bounds
-from ..compiling import compiled
+from ..compiling import compile_by_size
 from ..display import gap_text
 from ..geometry import AbstractGeometry, Product, is_geometry
 from ..problems import AbstractProblem, Certificate
@@ -233,7 +233,7 @@ def exact_problem(problem: AbstractProblem) -> AbstractProblem:
     return wide
 
 
-@compiled
+@compile_by_size
 def _project_all(geometry: Product, points: list[Tree]) -> Tree:
     return project_all(geometry, points)
 
@@ -424,7 +424,7 @@ def claim(measured: Measured, estimated: bool, shift: float = 0.0) -> Certificat
     return Certificate(None, None, certificate.reason) if certificate.gap == np.inf else certificate
 
 
-@compiled
+@compile_by_size
 def _survey_and_measure(
     problem: AbstractProblem, sum_error: Scalar, points: Tree
 ) -> tuple[Surveyed, tuple[Measured, Array]]:
@@ -433,7 +433,7 @@ def _survey_and_measure(
     return surveys, _measure_each(problem, sum_error, (points, surveys.operator))
 
 
-@compiled
+@compile_by_size
 def _measure(problem: AbstractProblem, sum_error: Scalar, items: tuple[Tree, Tree]) -> tuple[Measured, Array]:
     return _measure_each(problem, sum_error, items)
 
@@ -461,7 +461,7 @@ def _evidence(problem: AbstractProblem, bounds: Bounds) -> Evidence:
     )
 
 
-@compiled
+@compile_by_size
 def _polish(geometry: Product, z: Tree, g: Tree, steps: Vector) -> Tree:
     center = geometry.dual(z)
     return jax.lax.map(lambda eta: geometry.project(geometry.primal(center.descend(eta, g))), steps)
@@ -557,7 +557,7 @@ def points_in_domain(exact: AbstractProblem, setup: Setup, state: State, average
     return dict(zip(names, unstack(points), strict=True))
 
 
-@compiled
+@compile_by_size
 def _read_points(
     reports: Product, method: Method, geometry: Product, server: Tree, sums: Sums, averages: tuple[str, ...]
 ) -> Tree:

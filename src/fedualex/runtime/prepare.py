@@ -17,7 +17,7 @@ from .. import theory, tree
 from ..algorithms import AbstractMethod, Facts, FeDualEx, FeDualExCorrected, FeDualNewton, FeDualSlide, Method
 from ..algorithms.newton import describe_asked, why_no_curvature
 from ..arrays import Reals
-from ..compiling import compiled
+from ..compiling import compile_by_size
 from ..geometry import Product
 from ..problems import AbstractOracle, AbstractProblem, Exact, Problem
 from ..problems.constrained import is_doubtful
@@ -156,7 +156,7 @@ def first_state(setup: Setup, z0: Saddle, options: RunOptions, averages: Iterabl
     return State(server, memory, point, no_sums(setup, averages), np.asarray(0))
 
 
-@compiled
+@compile_by_size
 def _begin(
     method: AbstractMethod, geometry: Product, z0: Saddle, weights: Array, projected: bool
 ) -> tuple[Tree, Tree, Tree]:

@@ -12,7 +12,7 @@ from jaxtyping import Array
 
 from .. import tree
 from ..algorithms import AbstractMethod
-from ..compiling import optimized
+from ..compiling import compile_fully
 from ..geometry import AbstractGeometry, Dual
 from ..problems import AbstractOracle
 from ..random import fold_in
@@ -151,7 +151,7 @@ def _along(a: Array, leaf: Array) -> Array:
     return a.reshape(a.shape + (1,) * (leaf.ndim - 1))
 
 
-@optimized
+@compile_fully
 def advance(setup: Setup, state: State, rounds: Vector) -> State:
     """The state `rounds` rounds later; rounds: an array, so that another number is not compiled for."""
     state = replace(state, memory=shard_memory(setup.mesh, state.memory))

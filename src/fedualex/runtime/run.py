@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..arrays import Reals
-from ..data.columns import required
+from ..data.columns import require_package
 from ..display import html_table, round_up
 from ..palette import MARKERS, Style, style
 from ..problems.convexity import Disproof
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 def frame_of(history: "History") -> "DataFrame":
     """A pandas.DataFrame with one row for each record, NaN where there is no number."""
-    pandas = required("pandas", "pandas", "pandas", "to_frame()")
+    pandas = require_package("pandas", "pandas", "pandas", "to_frame()")
     numbers: dict[str, Reals] = {}
     for name, column in history.items():
         numbers |= numeric_columns(name, column)
@@ -93,7 +93,7 @@ def gaps_of(history: History) -> dict[str, Reals]:
 
 def drawing(module: str) -> Any:
     """A module of matplotlib, which only figures need."""
-    return required(module, "matplotlib", "figures", "a figure")
+    return require_package(module, "matplotlib", "figures", "a figure")
 
 
 def make_axes() -> "Axes":

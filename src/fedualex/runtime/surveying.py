@@ -3,7 +3,7 @@
 import jax
 
 from ..certificates.surveys import Surveyed
-from ..compiling import compiled
+from ..compiling import compile_by_size
 from ..problems import AbstractProblem
 from ..problems.stored import HeldClients
 from ..tree import Tree
@@ -14,12 +14,12 @@ def operator_at(problem: AbstractProblem, z: Tree) -> Tree:
     return survey_at(problem, z).operator if _is_held(problem) else _operator_at(problem, z)
 
 
-@compiled
+@compile_by_size
 def _operator_at(problem: AbstractProblem, z: Tree) -> Tree:
     return problem.operator(z)
 
 
-@compiled
+@compile_by_size
 def surveys_at(problem: AbstractProblem, points: Tree) -> Surveyed:
     """The exact operator and f at each point along the first axis."""
     return jax.lax.map(problem.survey, points)
@@ -30,7 +30,7 @@ def survey_at(problem: AbstractProblem, z: Tree) -> Surveyed:
     return problem.survey(z) if _is_held(problem) else _survey_at(problem, z)
 
 
-@compiled
+@compile_by_size
 def _survey_at(problem: AbstractProblem, z: Tree) -> Surveyed:
     return problem.survey(z)
 

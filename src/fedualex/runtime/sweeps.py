@@ -12,7 +12,7 @@ from jaxtyping import Array
 
 from .. import tree
 from ..algorithms import Method
-from ..compiling import double, optimized
+from ..compiling import compile_fully, double
 from ..display import gap_text, html_table, round_up
 from ..problems import AbstractProblem
 from ..tree import Tree
@@ -64,7 +64,7 @@ def averaging(
     return series
 
 
-@optimized
+@compile_fully
 def _client_points(setup: Setup, state: State) -> Tree:
     """What the server averages: each client's state after its last step, as a point. A client alone is its own mean."""
     alone, steps = jnp.ones(1, setup.weights.dtype), jnp.asarray(setup.local_steps, setup.weights.dtype)

@@ -14,7 +14,7 @@ from ..arrays import Values
 from ..data import Encoder, Table, iid
 from ..data.columns import refuse_twins
 from ..data.moments import LEAST_SPREAD
-from ..data.partitions import held_out_by
+from ..data.partitions import choose_held_out
 from ..data.stored import StoredTable, open_table
 from ..models import Model, save
 from ..models.store import MODEL
@@ -104,7 +104,7 @@ class Source:
         own = [rows[used[rows]] for rows in every]
         if gone := [str(name) for name, rows in zip(named, own, strict=True) if not len(rows)]:
             raise ConfigurationError(f"every row of {_some(gone)} misses a value, so that missing = drop leaves none")
-        held = [rows[held_out_by(labels[rows], self.holdout, recipe.has_kinds)] for rows in own]
+        held = [rows[choose_held_out(labels[rows], self.holdout, recipe.has_kinds)] for rows in own]
         test = np.sort(np.concatenate(held))
         left = [np.setdiff1d(rows, out) for rows, out in zip(own, held, strict=True)]
         trained = [kept.take(rows) for rows in left]

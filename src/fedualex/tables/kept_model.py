@@ -11,7 +11,7 @@ from ..arrays import Reals, Values
 from ..data import Standardizer
 from ..data.sources import TableRows
 from ..models import Answers, Model, save
-from ..models.model import standardized
+from ..models.model import standardized_answers
 from ..models.store import MODEL
 from ..problems import gather, split_rows
 from ..problems.readings import Reading
@@ -148,7 +148,7 @@ def _answers(reading: Reading, rows: TableRows) -> Answers:
         return Answers(reading, classes("the target", rows.y)[0] if reading.labelled else np.zeros(0))
     plain = rows.y.reshape(len(rows.y), -1)[0]
     scale = rows.target_scale or Standardizer(np.zeros_like(plain, float), np.ones_like(plain, float))
-    return standardized(reading, scale, not isinstance(rows.target, str))
+    return standardized_answers(reading, scale, not isinstance(rows.target, str))
 
 
 def keep_best(path: Path, configurations: Mapping[str, Configuration], labels: Iterable[str]) -> str:

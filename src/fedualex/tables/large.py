@@ -7,7 +7,7 @@ import numpy as np
 
 from ..arrays import Values
 from ..data import Table, iid
-from ..data.partitions import held_out_by
+from ..data.partitions import choose_held_out
 from ..data.stored import StoredTable, sort_rows
 from ..runs.settings import ConfigurationError
 from ..validation import encode_labels, rows_of
@@ -47,7 +47,7 @@ def sort_by_party(
             raise ConfigurationError(f"every row of {names[m]} misses a value, so that missing = drop leaves none")
         lost.append(len(every) - len(rows))
         part[rows] = m
-        part[rows[held_out_by(labels[rows], holdout, recipe.has_kinds)]] = len(names)
+        part[rows[choose_held_out(labels[rows], holdout, recipe.has_kinds)]] = len(names)
     *trained, held_out = sort_rows(kept, part, len(names) + 1)
     trained = [replace(own, dropped=count) for own, count in zip(trained, lost, strict=True)]
     return names, trained, held_out if held_out.rows else None, names[number[part == len(names)]]

@@ -16,7 +16,7 @@ from ..data.encoder import CATEGORIES, DROP, MEAN, PLAIN, known_holes
 from ..data.moments import LEAST_SPREAD
 from ..data.stored import STRETCH, StoredTable, room_for
 from ..models import Answers, Model
-from ..models.model import exposures, standardized
+from ..models.model import exposures, standardized_answers
 from ..problems import AbstractRecipe, Problem
 from ..problems.families import Family
 from ..problems.readings import Reading
@@ -355,7 +355,7 @@ class TableRecipe:
         """How a model of these tables answers."""
         if not self.reading.standardized:
             return Answers(self.reading, known[0].get(CLASSES_OF_TARGET, np.zeros(0)))
-        return standardized(self.reading, self.scale(known), not isinstance(self.target, str))
+        return standardized_answers(self.reading, self.scale(known), not isinstance(self.target, str))
 
     @property
     def beside(self) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from jaxtyping import Array, Float
 from .. import tree
 from ..accepted import Whole
 from ..arrays import Reals
-from ..compiling import compiled, double, quickly
+from ..compiling import compile_by_size, compile_quickly, double
 from ..geometry import AbstractGeometry, Product, is_geometry
 from ..problems import AbstractOracle, AbstractProblem, Bilinear, Exact, GaussianNoise
 from ..problems.base import as_problem, where_not_finite
@@ -37,7 +37,7 @@ class Sizes(NamedTuple):
     radii: list[Array]
 
 
-@quickly
+@compile_quickly
 def sizes_of(geometry: Product, z0: Saddle) -> tuple[Saddle, Sizes]:
     """The projection of z0, and the sizes as seen from there."""
     start = geometry.project(z0)
@@ -49,14 +49,14 @@ def sizes_of(geometry: Product, z0: Saddle) -> tuple[Saddle, Sizes]:
     return start, Sizes(jnp.asarray(reach), jnp.asarray(diameter), each, radii)
 
 
-@quickly
+@compile_quickly
 def size_at_zero(problem: AbstractProblem) -> Array:
     """||g(0)||_*."""
     zero = jax.tree.map(lambda leaf: jnp.zeros(jnp.shape(leaf)), problem.like)
     return jnp.asarray(problem.geometry.dual_norm(problem.operator(zero)))
 
 
-@quickly
+@compile_quickly
 def largest_row(part: AbstractGeometry, rows: Array | Reals) -> Array:
     """The largest dual norm of a row."""
     return jnp.max(jax.vmap(part.dual_norm)(rows))
@@ -87,7 +87,7 @@ def feasible_points(problem: AbstractProblem, start: Saddle, samples: int, rng: 
     return found
 
 
-@quickly
+@compile_quickly
 def _project_points(geometry: Product, start: Saddle, drawn: Saddle) -> Saddle:
     """The start in the place of the first point, and the projections of the others."""
     points: Saddle = jax.tree.map(
@@ -104,7 +104,7 @@ def aligned(norm: Callable[[Tree], Vector], w: Tree) -> Tree:
     return jax.tree.map(lambda u: jnp.nan_to_num(u, posinf=0, neginf=0), jax.grad(norm)(w))
 
 
-@compiled
+@compile_by_size
 def _largest(problem: AbstractProblem, oracle: Any, points: Saddle, pairs: Any, seed: Any) -> Float[Array, "3"]:
     norm, keys = problem.geometry.dual_norm, jax.random.split(jax.random.key(seed), len(pairs))
 

@@ -16,7 +16,7 @@ from ...data.columns import holes, is_text, plain_column
 from ...data.curves import FEWEST_IN_BIN
 from ...data.encoder import INDICATOR
 from ...data.files import read_table
-from ...data.partitions import held_out_by
+from ...data.partitions import choose_held_out
 from ...models import Model, save
 from ...models.store import MODEL
 from ...regularizers import for_reports
@@ -186,7 +186,7 @@ def read_own_table(party: Path, recipe: TableRecipe, holdout: float, least_categ
     if not len(used):
         raise ConfigurationError(f"every row of {table.source} misses a value, so that missing = drop leaves none")
     whole = replace(table.take(used), dropped=table.rows - len(used))
-    test = held_out_by(recipe.kinds(whole), holdout, recipe.has_kinds)
+    test = choose_held_out(recipe.kinds(whole), holdout, recipe.has_kinds)
     train: NDArray[np.intp] = np.setdiff1d(np.arange(whole.rows), test)
     weighs = np.ones(len(train), bool) if recipe.weights is None else whole[recipe.weights][train] > 0
     whole, rare = merge_rare(whole, Counted(train, weighs), recipe, least_category or 0)
