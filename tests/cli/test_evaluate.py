@@ -13,7 +13,7 @@ from support.patients import write
 from fedualex import models
 from fedualex.cli import main
 from fedualex.data import read_csv
-from fedualex.tables.measures import evaluated
+from fedualex.tables.measures import evaluate_model
 
 FIT = ("--target", "disease", "--clients", "center", "--id", "patient_id", "--categories", "cp,thal", "--l1", "0.004")
 
@@ -70,7 +70,7 @@ def test_evaluate_measures_all_rows_and_each_client(fitted):
     found = strict(CliRunner().invoke(main, ["evaluate", str(place / "fit"), str(place / "new.csv"), "--json"]).stdout)
     assert found["rows"] == 60
     assert found["clients"] == {}
-    assert found["overall"]["auc"] == evaluated(model, table, None).plain()["overall"]["auc"]
+    assert found["overall"]["auc"] == evaluate_model(model, table, None).plain()["overall"]["auc"]
 
 
 def test_evaluate_refuses_what_cannot_be_measured(fitted):

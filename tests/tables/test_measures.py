@@ -7,7 +7,7 @@ from sklearn import metrics
 from fedualex.data import Encoder, Standardizer, Table
 from fedualex.models import Answers, Model
 from fedualex.problems.families import reading_of
-from fedualex.tables.measures import ALL, measured, worst
+from fedualex.tables.measures import ALL, measure_table, worst
 
 ENCODER = Encoder(("a", "b"), {}, Standardizer(np.array([1.0, -1.0]), np.array([2.0, 0.5])))
 RNG = np.random.default_rng(0)
@@ -24,7 +24,7 @@ def test_two_classes():
         ENCODER, np.array([0.5, 0.2]), np.array(0.1), Answers(reading_of("classes"), np.array(["no", "yes"])), "t"
     )
     rows = table(RNG.choice(["no", "yes"], 60))
-    found = measured(model, rows, OWNERS).values
+    found = measure_table(model, rows, OWNERS).values
     pairs = {}
     for name, chosen in {"east": OWNERS == "east", "west": OWNERS == "west", ALL: OWNERS != ""}.items():
         truth, share = rows["t"][chosen], model.predict_proba(rows)[chosen]
@@ -43,12 +43,12 @@ def test_two_classes():
     assert worst("loss", clients) == max(one["loss"] for one in clients.values())
     assert worst("auc", clients) == min(one["auc"] for one in clients.values())
     assert worst("positives", clients) is None
-    errors = measured(model, rows, OWNERS, by_class=True).values
+    errors = measure_table(model, rows, OWNERS, by_class=True).values
     recall = metrics.recall_score(rows["t"], model.predict(rows), labels=["no", "yes"], average=None)
     assert [errors[ALL][f"errors of {label}"] for label in ("no", "yes")] == pytest.approx(1 - recall)
     each = [errors[name]["errors of no"] for name in clients]
     assert worst("errors of no", {name: errors[name] for name in clients}) == max(each)
-    only = measured(model, rows.take(rows["t"] == "no"), OWNERS[rows["t"] == "no"], by_class=True).values
+    only = measure_table(model, rows.take(rows["t"] == "no"), OWNERS[rows["t"] == "no"], by_class=True).values
     assert only[ALL]["errors of yes"] is None
 
 
@@ -57,10 +57,10 @@ def test_three_classes_and_a_class_that_nobody_was_trained_on():
         ENCODER, RNG.normal(size=(2, 3)), np.zeros(3), Answers(reading_of("classes"), np.array(["p", "q", "r"])), "t"
     )
     rows = table(RNG.choice(["p", "q", "r"], 60))
-    found = measured(model, rows, OWNERS).values[ALL]
+    found = measure_table(model, rows, OWNERS).values[ALL]
     assert found["loss"] == pytest.approx(metrics.log_loss(rows["t"], model.predict_proba(rows)))
     assert found.keys() == {"rows", "accuracy", "loss"}
-    assert measured(model, table(np.array(["p", "new"] * 30)), OWNERS).values[ALL]["loss"] is None
+    assert measure_table(model, table(np.array(["p", "new"] * 30)), OWNERS).values[ALL]["loss"] is None
 
 
 def test_numbers():
@@ -69,7 +69,7 @@ def test_numbers():
     )
     rows = table(RNG.normal(3, 1, 60))
     answers = model.predict(rows)
-    assert measured(model, rows, OWNERS).values[ALL] == {
+    assert measure_table(model, rows, OWNERS).values[ALL] == {
         "rows": 60,
         "r2": pytest.approx(metrics.r2_score(rows["t"], answers)),
         "mae": pytest.approx(metrics.mean_absolute_error(rows["t"], answers)),

@@ -25,7 +25,7 @@ def chosen(settings, folder):
     planned = plan_fit(settings, folder)
 
     def parties():
-        return PartiesHere([party.folded(planned.known) for party in planned.parties.members])
+        return PartiesHere([party.fold(planned.known) for party in planned.parties.members])
 
     return choose_penalty(planned.recipe, planned.known, parties)
 

@@ -152,14 +152,14 @@ def test_held_out_rows_decide_whether_few_columns_are_kept_or_all_are_shrunk(tmp
         path = write(tmp_path / f"{name}.csv", many_columns(beta))
         wanted = {"table": str(path), "time": "days", "event": "died", "clients": "site", "holdout": 0.0}
         planned = plan_fit(wanted, tmp_path)
-        members = [PartiesHere([party.folded(planned.known) for party in planned.parties.members])]
+        members = [PartiesHere([party.fold(planned.known) for party in planned.parties.members])]
         found = penalty.choose_penalty(planned.recipe, planned.known, members.pop)
         assert (found.name, *found.others) == (name, "l2" if name == "l1" else "l1")
         assert set(found.others.values()) == {0.0}
         assert found.curve.rule == ("best" if name == "l2" else "one-standard-error")
         assert f"Along {'l2' if name == 'l1' else 'l1'} the least is" in found.sentence
-        assert not why_no_penalty(planned.recipe, planned.known, found.chosen)
-        both = {key: value + 1 for key, value in found.chosen.items()}
+        assert not why_no_penalty(planned.recipe, planned.known, found.as_known)
+        both = {key: value + 1 for key, value in found.as_known.items()}
         assert "second penalty" in why_no_penalty(planned.recipe, planned.known, both)
         asked = plan_fit({**wanted, "l1": "auto"}, tmp_path).recipe
         assert asked.penalties == ("l1",)

@@ -331,12 +331,12 @@ def evaluate(model: Path, table: str, clients: str | None, key: str | None, out:
     from ..data.columns import name_rows
     from ..models import load
     from ..storage import write_atomically
-    from ..tables.measures import evaluated
+    from ..tables.measures import evaluate_model
 
     found = load(model)
     rows = _rows_for(found, table, [], key)
     with name_rows(rows, key or found.training.get("id")):
-        measures = evaluated(found, rows, clients)
+        measures = evaluate_model(found, rows, clients)
     notes = [*_describe_unseen(found, rows), *_holes(found, rows, measures.dropped), *_beyond(found, rows)]
     for note in notes:
         echo_line(f"note: {note}", err=True)

@@ -312,11 +312,6 @@ class Search(NamedTuple):
     solved: list[Solved]
     known: list[Known]
 
-    @property
-    def chosen(self) -> Solved:
-        """The answer at the chosen value."""
-        return self.solved[self.curve.chosen]
-
 
 def search(
     recipe: AbstractRecipe,
@@ -346,7 +341,7 @@ def search(
     values, said = walk.values(null, count, share)
     walk.fits = len(values) * (parties.folds + 1)
     path = walk.path(values, null.place)
-    curve = walk.curve(values, [*walk.folded(values, path), path], rule or rule_of(recipe), said)
+    curve = walk.curve(values, [*walk.solve_folds(values, path), path], rule or rule_of(recipe), said)
     return Search(curve, path, walk.known[-1])
 
 
@@ -464,15 +459,15 @@ class _Search:
         ]
         found |= dict(zip(rest, self.solve(members), strict=True))
         pairs = {(whole, v): found[v] for v in range(len(values))}
-        return list(self.mended(values, pairs).values())
+        return list(self.mend(values, pairs).values())
 
-    def folded(self, values: NDArray[np.float64], path: list[Solved]) -> list[list[Solved]]:
+    def solve_folds(self, values: NDArray[np.float64], path: list[Solved]) -> list[list[Solved]]:
         """Every fold's answers, from those of all rows at the same value; of squares with l1 by themselves."""
         if self.quadratics and self.by_active_sets:
             return [self._path_of_squares(f, values) for f in range(self.parties.folds)]
         pairs = [(f, v) for v in range(len(values)) for f in range(self.parties.folds)]
         members = [Member(f, self.problem(f, values[v]), *self._start(f, path[v].point)) for f, v in pairs]
-        found = self.mended(values, dict(zip(pairs, self.solve(members), strict=True)))
+        found = self.mend(values, dict(zip(pairs, self.solve(members), strict=True)))
         return [[found[f, v] for v in range(len(values))] for f in range(self.parties.folds)]
 
     def _path_of_squares(self, f: int, values: NDArray[np.float64]) -> list[Solved]:
@@ -501,7 +496,7 @@ class _Search:
         """At a point near the answer; of squares at the answer itself, which is looked for near that point."""
         return (self.quadratics[f].place, near) if self.quadratics else (near,)
 
-    def mended(self, values: NDArray[np.float64], found: dict[Pair, Solved]) -> dict[Pair, Solved]:
+    def mend(self, values: NDArray[np.float64], found: dict[Pair, Solved]) -> dict[Pair, Solved]:
         """Those (loss, value) that were left uncertified once more, from the nearest certified value of the same loss.
 
         A start from another loss can be far off where a fold's rows are almost separable; one from the next value is

@@ -91,7 +91,7 @@ def find_effects(
         return {"refused": too_few}
     layout, asking = Layout(recipe, known, x, wanted.own_intercepts), Remembering(ask)
     proved, told = None, Json()
-    if structure is MEAN and len(layout.features) <= MOST and not recipe.unpenalized:
+    if structure is MEAN and len(layout.features) <= MOST and not recipe.is_unpenalized:
         common = Layout(recipe, known, x, own_intercepts=False) if wanted.own_intercepts else layout
         proved = common.prove(y, asking, np.inf if gap is None else gap)
         told = {} if proved is None else {"coefficients": common.tell_proved(proved)}
@@ -140,7 +140,7 @@ class Layout:
         self.recipe, self.known, self.own = recipe, known, own_intercepts or timed
         self.family: Family | None = None if timed else recipe.family(known)
         self.comparable = not self.of_ordinary or timed  # coefficients of a ranking are none of log-odds
-        self.penalized_too = self.comparable and not recipe.unpenalized
+        self.penalized_too = self.comparable and not recipe.is_unpenalized
         if not self.comparable:
             x = {"weights": np.zeros(np.shape(x["weights"])), "bias": np.zeros(())}
         encoder, weights = recipe.encoder(known), np.asarray(x["weights"], float)
@@ -208,7 +208,7 @@ class Layout:
         asked = {"own_intercept": np.asarray(int(self.own)), "beta": beta, "meat": np.asarray(int(meat))}
         return asked if self.of_ordinary else {"y": np.asarray(y, float), **asked}
 
-    def penalized(self) -> Reals:
+    def penalized_parameters(self) -> Reals:
         """The model's own parameters as they are reported."""
         return np.asarray(self.units @ self.start + (0.0 if self.offset is None else self.offset))
 
@@ -289,11 +289,11 @@ class Layout:
         proved = proved if self.penalized_too else None
         if proved is not None:  # with an intercept, which there may be none of here
             units = np.concatenate([np.zeros((len(self.units), 1)), self.units], axis=1) if self.own else self.units
-            proved = proved.of_sums(units, self.penalized())
+            proved = proved.of_sums(units, self.penalized_parameters())
         made = {
             kind: tabulate(
                 found,
-                penalized=self.penalized() if self.penalized_too else None,
+                penalized=self.penalized_parameters() if self.penalized_too else None,
                 about=self._about,
                 effect=self.recipe.reading.effect,
                 kind=kind,

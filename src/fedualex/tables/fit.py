@@ -51,7 +51,7 @@ from .goals import (
 from .kept_model import Answer, Calibrate, Findings, make_model, read_answer
 from .large import check_large, sort_by_party
 from .limits import describe_limits
-from .measures import measured
+from .measures import measure_table
 from .ordinary import Ordinary, fit_ordinary, judge_fairness, judge_limits, penalties_of, with_ordinary
 from .party import Party, agree, pooled_problem
 from .penalty import PENALTY, choose_penalty, chosen_known, told_penalty
@@ -238,8 +238,8 @@ class PlannedFit:
             if self.recipe.limits_classes
             else []
         )
-        if self.recipe.limited:
-            limited = [describe_limits(str(self.recipe.groups), self.recipe.limited)]
+        if self.recipe.limits_by_name:
+            limited = [describe_limits(str(self.recipe.groups), self.recipe.limits_by_name)]
         chosen = [self.why] if self.why else []
         return [
             *chosen,
@@ -389,14 +389,14 @@ def fit_into(path: Path, planned: PlannedFit, announce: Announce = lambda text: 
     again. announce: is told what is done.
     """
     planned = _with_penalty(path, planned, announce)
-    answer = _without_penalty(path, planned) if planned.recipe.unpenalized else _answer_of_run(path, planned)
+    answer = _without_penalty(path, planned) if planned.recipe.is_unpenalized else _answer_of_run(path, planned)
     recipe, parties = planned.recipe, planned.parties
     penalty, wanted = told_penalty(recipe, planned.known, path / PENALTY), planned.wanted
 
     def measure(model: Model) -> Json | None:
         if parties.held_out is None:
             return None
-        found = measured(model, parties.held_out, parties.owners, recipe.limits_classes, wanted.confidence)
+        found = measure_table(model, parties.held_out, parties.owners, recipe.limits_classes, wanted.confidence)
         return found.plain()
 
     own = wanted.site_intercepts
@@ -426,8 +426,8 @@ def fit_into(path: Path, planned: PlannedFit, announce: Announce = lambda text: 
 def _judge(planned: PlannedFit, model: Model, ordinary: Model, table: Table) -> tuple[str, str] | None:
     """What is wrong with the model on held-out rows and what its groups lose, of goals that are about groups."""
     recipe, confidence = planned.recipe, planned.wanted.confidence
-    if recipe.limited:
-        return judge_limits(model, ordinary, table, str(recipe.groups), recipe.limited, confidence)
+    if recipe.limits_by_name:
+        return judge_limits(model, ordinary, table, str(recipe.groups), recipe.limits_by_name, confidence)
     if GOALS[recipe.goal].structure is not WORST:
         return None
     groups = planned.parties.owners if recipe.groups is None else table[recipe.groups]
@@ -490,7 +490,7 @@ def _with_penalty(path: Path, planned: PlannedFit, announce: Announce) -> Planne
         announce(f"{' or '.join(recipe.penalties)} is being chosen by held-out rows")
         members = planned.parties.members
         found = choose_penalty(
-            recipe, known, lambda: PartiesHere([own.folded(known) for own in members]), announce=announce
+            recipe, known, lambda: PartiesHere([own.fold(known) for own in members]), announce=announce
         )
         kept = {**found.plain(), "asked": asked}
         path.mkdir(parents=True, exist_ok=True)

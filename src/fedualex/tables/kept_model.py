@@ -22,7 +22,7 @@ from ..storage import Json
 from ..summaries import Known
 from ..validation import classes
 from .limits import describe_unmet
-from .measures import measured
+from .measures import measure_table
 from .recipe import TableRecipe
 from .weights import words_of_weights
 
@@ -82,7 +82,7 @@ def make_model(
     weighs = words_of_weights(recipe.goal, len(rows), *recipe.weighs)
     done = [*recipe.describe_columns(known, list(rows)), *answer.said]
     said = {"goal": recipe.goal, "weighs": weighs, "done": done, "id": recipe.id}
-    if unmet := recipe.limited and describe_unmet(answer.certificate.get("violation"), recipe.limited):
+    if unmet := recipe.limits_by_name and describe_unmet(answer.certificate.get("violation"), recipe.limits_by_name):
         found["verdict"] = unmet
     return describe_training(model, answer.configuration, rows, beside.measure, **said, **found)
 
@@ -135,7 +135,7 @@ def keep_model(path: Path, stored: StoredRun, rows: TableRows, **more: object) -
 
     def measure(model: Model) -> Json | None:
         by_class = problem.get("groups") == "classes"
-        return None if rows.held_out is None else measured(model, rows.held_out, rows.owners[1], by_class).plain()
+        return None if rows.held_out is None else measure_table(model, rows.held_out, rows.owners[1], by_class).plain()
 
     counts = {str(name): int(np.sum(rows.clients == name)) for name in np.unique(rows.clients)}
     model = describe_training(model, stored.manifest["configuration"], counts, measure, **more)

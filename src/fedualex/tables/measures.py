@@ -251,7 +251,7 @@ def _ends(found: Intervals) -> dict[str, list[float]]:
 Ask = Callable[[Reals, bool], Mapping[str, Reals]]
 
 
-def measured(
+def measure_table(
     model: Model, table: Table, clients: Values, by_class: bool = False, confidence: float = CONFIDENCE
 ) -> Measures:
     """Of rows in this process. clients: whose each row is."""
@@ -289,7 +289,7 @@ def calibration_by(model: Model, ask: Ask, confidence: float) -> Json:
     return {"intercept": ends(found.intercept), "slope": ends(found.slope), "sentence": found.sentence}
 
 
-def evaluated(model: Model, table: Table, clients: str | None, confidence: float = CONFIDENCE) -> Measures:
+def evaluate_model(model: Model, table: Table, clients: str | None, confidence: float = CONFIDENCE) -> Measures:
     """How a model fares on a table that it was not fitted to. clients: the column that says whose each row is.
 
     Rows with missing values are left out if they were left out in training.
@@ -309,7 +309,7 @@ def evaluated(model: Model, table: Table, clients: str | None, confidence: float
     used, lost = table.take(kept), int((~kept).sum())
     owners = np.full(used.rows, "all rows") if clients is None else used[clients]
     refuse_twins("the column of clients", np.unique(owners).tolist())
-    found = measured(model, used, owners, LIMITED in _problem_of(model), confidence)
+    found = measure_table(model, used, owners, LIMITED in _problem_of(model), confidence)
     if clients is None:
         found = replace(found, clients={}, calibration={**found.calibration, "clients": {}})
     return replace(found, dropped=lost)

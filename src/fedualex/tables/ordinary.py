@@ -206,12 +206,12 @@ def describe_ordinary(measures: Json, ordinary: Json, how: str) -> str:
     both = (ordinary, measures)
     known = (name for name in MEASURES if all(found["overall"].get(name) is not None for found in both))
     names = errors or [next(known, "accuracy")]
-    one, other = (", ".join(_told_of(name, found) for name in names) for found in both)
+    one, other = (", ".join(_measure_text(name, found) for name in names) for found in both)
     better = "smaller" if names[0].partition(OF)[0] in SMALLER_IS_BETTER else "larger"
     return f"The ordinary model on the same rows, {how}: {one}; this one: {other} ({better} is better)"
 
 
-def _told_of(name: str, found: Json) -> str:
+def _measure_text(name: str, found: Json) -> str:
     value, least = found["overall"].get(name), worst(name, found["clients"])
     text = f"{name} {'-' if value is None else f'{value:.4g}'}"
     return text if least is None or len(found["clients"]) < 2 else f"{text} ({least:.4g} for the worst client)"
@@ -244,8 +244,8 @@ def judge_fairness(
         return ("This model is a constant: every row gets the same answer." if is_constant(model) else ""), ""
     (name, loss), (other, ordinary_loss) = own, usual
     told = (
-        f"Served worst on held-out rows: {name}, loss {worded(loss)}; by the ordinary model: {other}, loss "
-        f"{worded(ordinary_loss)} (with {100 * confidence:g}% intervals)."
+        f"Served worst on held-out rows: {name}, loss {loss_text(loss)}; by the ordinary model: {other}, loss "
+        f"{loss_text(ordinary_loss)} (with {100 * confidence:g}% intervals)."
     )
     if is_constant(model):
         return "This model is a constant: every row gets the same answer. " + told, told
@@ -254,7 +254,7 @@ def judge_fairness(
     return "", told
 
 
-def worded(loss: Interval) -> str:
+def loss_text(loss: Interval) -> str:
     """With its interval."""
     return f"{loss.value:.3g} ({loss.lower:.3g} to {loss.upper:.3g})"
 
@@ -295,7 +295,7 @@ def judge_limits(
         bound = _as_measured(model, limit)
         said = f"at most {bound:.3g} in training" if bound is not None else "limited"
         told.append(
-            f"{column} = {name}, {said}: {worded(own)} on held-out rows; by the ordinary model {worded(usual)}."
+            f"{column} = {name}, {said}: {loss_text(own)} on held-out rows; by the ordinary model {loss_text(usual)}."
         )
         if bound is not None and own.value > bound:
             over.append(name)

@@ -73,7 +73,7 @@ class Party:
         recipe = self.recipe
         return recipe.recipe(known).examples(self.rows(known), recipe.own_known(known), self.client)
 
-    def folded(self, known: Sequence[Known]) -> FoldedRows:
+    def fold(self, known: Sequence[Known]) -> FoldedRows:
         """Its rows in folds, for the choice of a penalty."""
         recipe, parties = self.recipe, len(self.recipe.counts(known))
         count, sites = checked_folds(recipe.selection.folds, parties), recipe.selection.folds == SITES

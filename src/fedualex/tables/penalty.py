@@ -43,7 +43,7 @@ class Penalty:
         return f"{self.short} {self.more}".rstrip()
 
     @property
-    def chosen(self) -> Known:
+    def as_known(self) -> Known:
         """As all parties know it."""
         return chosen_known(self.plain())
 
@@ -164,7 +164,7 @@ def given_penalty(recipe: TableRecipe, known: Sequence[Known]) -> Penalty:
     options = recipe.settings(known)
     others = {key: float(options[key]) for key in _beside(name, options)}
     how = "as given" if name in recipe.options else "the default of the goal"
-    told = "l1 = l2 = 0, as asked for" if recipe.unpenalized else f"{name} = {options[name]:.4g}, {how}"
+    told = "l1 = l2 = 0, as asked for" if recipe.is_unpenalized else f"{name} = {options[name]:.4g}, {how}"
     return Penalty(name, float(options[name]), others, f"{told}.")
 
 

@@ -110,7 +110,7 @@ class TableRecipe:
         return replace(self, options={**self.options, **others, name: AUTO})
 
     @property
-    def unpenalized(self) -> bool:
+    def is_unpenalized(self) -> bool:
         """Whether the mean loss alone is minimized."""
         return self._goal.structure in UNPENALIZED and is_unpenalized(self.options)
 
@@ -149,7 +149,7 @@ class TableRecipe:
         return self.groups is not None, self.options.get("cvar")
 
     @property
-    def limited(self) -> Mapping[str, float]:
+    def limits_by_name(self) -> Mapping[str, float]:
         """The limits of the losses of groups, by their names; none for other goals."""
         return self.options["limit"] if self._goal.structure is LIMITED_GROUPS else {}
 
@@ -195,7 +195,7 @@ class TableRecipe:
         return np.asarray(found if weight is None else found & (weight > 0))
 
     def _summarize_groups(self, columns: Summary, table: Table, known: Sequence[Known]) -> Summary:
-        if not self.least_rows and not self.limited:
+        if not self.least_rows and not self.limits_by_name:
             return columns
         if self.weighs_parties:
             return columns if known else _with(columns, each={OWN_ROWS: np.asarray(float(table.rows))})
@@ -209,7 +209,7 @@ class TableRecipe:
 
     def merged_groups(self, known: Sequence[Known]) -> Values:
         """The names of the groups, or the numbers of the parties, that are one group together."""
-        if not self.least_rows or self.limited or len(known) < Encoder.exchanges:
+        if not self.least_rows or self.limits_by_name or len(known) < Encoder.exchanges:
             return np.zeros(0, int)
         if self.weighs_parties:
             return np.flatnonzero(are_merged(known[0][OWN_ROWS], self.least_rows))
@@ -217,9 +217,9 @@ class TableRecipe:
 
     def check_known(self, known: Sequence[Known]) -> None:
         """Refuse, once all parties have told of their groups, limits of groups that are none."""
-        if self.limited and len(known) == Encoder.exchanges:
+        if self.limits_by_name and len(known) == Encoder.exchanges:
             told = known[0][GROUPS], known[1][ROWS_OF_GROUPS]
-            check_limited(str(self.groups), self.limited, *told, self.least_rows)
+            check_limited(str(self.groups), self.limits_by_name, *told, self.least_rows)
 
     def shares_of_parties(self, known: Sequence[Known], shares: Reals) -> Reals:
         """What each party counts with, from what each group does; those that are one group share alike."""
@@ -283,10 +283,10 @@ class TableRecipe:
 
     def rows(self, table: Table, known: Sequence[Known]) -> Rows:
         """At one party: its rows as the catalogue takes them."""
-        X, labels, weight = self._encoded(table, known), self.labels(table), self._row_weights(table)
+        X, labels, weight = self._encode(table, known), self.labels(table), self._row_weights(table)
         group = None if self.groups is None else label_column("groups", table[self.groups], len(X))
-        if group is not None and self.limited:
-            group = limited_labels(group, self.limited)
+        if group is not None and self.limits_by_name:
+            group = limited_labels(group, self.limits_by_name)
         if group is not None and len(merged := self.merged_groups(known)):
             group = np.where(np.isin(group, merged), self.merged_name, group.astype(str))
         if self.reading.standardized:
@@ -299,7 +299,7 @@ class TableRecipe:
             weight = over if weight is None else over * weight
         return Rows(X, y, weight, y if self.limits_classes else group)
 
-    def _encoded(self, table: Table, known: Sequence[Known]) -> Any:
+    def _encode(self, table: Table, known: Sequence[Known]) -> Any:
         """Its features; those of a table that is stored in a file, block by block."""
         encoder, features = self.encoder(known), self._features(table)
         if not isinstance(features, StoredTable):

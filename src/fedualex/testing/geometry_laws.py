@@ -8,7 +8,7 @@ from ..arrays import Array
 from ..geometry import AbstractGeometry, Dual, Product
 from ..tree import Saddle, Tree
 from ..validation import of_type
-from .sampling import FAR, FEASIBLE, ROUNDING, Laws, Margins, checked_like, equal, size
+from .sampling import FAR, FEASIBLE, ROUNDING, Laws, Margins, check_like, equal, size
 
 
 def check_geometry(geometry: AbstractGeometry, like: Tree = None, *, samples: int = 20, seed: int = 0) -> None:
@@ -18,7 +18,7 @@ def check_geometry(geometry: AbstractGeometry, like: Tree = None, *, samples: in
     Raises: an AssertionError that names the broken law and its point.
     """
     of_type("geometry", geometry, AbstractGeometry, "a geometry such as fx.Euclidean()")
-    Laws(geometry, checked_like(geometry, like), geometry_laws).check_samples(samples, seed)
+    Laws(geometry, check_like(geometry, like), geometry_laws).check_samples(samples, seed)
 
 
 def geometry_laws(geometry: AbstractGeometry, like: Tree, omega: Tree, other: Tree, weight: Tree) -> Margins:

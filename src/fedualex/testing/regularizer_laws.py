@@ -14,7 +14,7 @@ from ..regularizers import AbstractRegularizer, SquaredL2
 from ..regularizers.fenchel import fenchel, has_rounding_bound
 from ..tree import Tree
 from ..validation import of_type
-from .sampling import FAR, FEASIBLE, ROUNDING, Laws, Margins, checked_like, equal, size
+from .sampling import FAR, FEASIBLE, ROUNDING, Laws, Margins, check_like, equal, size
 
 QUADRATICS = (0.0, 1e-33, 1e-160, 1e-300, 1e150)
 """None, one that is lost beside anything, and those with which squares leave the range of floats."""
@@ -27,7 +27,7 @@ def check_regularizer(psi: AbstractRegularizer, like: Tree | None = None, *, sam
     Raises: an AssertionError that names the broken law and its point.
     """
     of_type("psi", psi, AbstractRegularizer, "a regularizer such as fx.L1(0.1)")
-    like = checked_like(psi, like)
+    like = check_like(psi, like)
     check_extremes(psi, like)
     Laws(psi, like, regularizer_laws).check_samples(samples, seed)
 

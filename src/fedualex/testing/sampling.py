@@ -54,7 +54,7 @@ class Laws:
             self.check(*point)
 
 
-def checked_like(subject: object, like: Tree) -> Tree:
+def check_like(subject: object, like: Tree) -> Tree:
     """An array, or for a product one for each of its parts; those that fit, if None."""
     if like is None:
         return default_like(subject)

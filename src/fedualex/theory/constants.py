@@ -96,7 +96,7 @@ def _project_points(geometry: Product, start: Saddle, drawn: Saddle) -> Saddle:
     return points
 
 
-def aligned(norm: Callable[[Tree], Vector], w: Tree) -> Tree:
+def align(norm: Callable[[Tree], Vector], w: Tree) -> Tree:
     """The point of the unit ball that maximizes <., w>: the gradient at w of the norm dual to the ball's.
 
     A block of zeros has no direction: autodiff says nan, and 0 is one of its subgradients.
@@ -128,10 +128,10 @@ def _jacobian_norm(
     """
     (_, forward), (_, backward) = jax.linearize(operator, z), jax.vjp(operator, z)
     flat, unflatten = ravel_pytree(z)
-    v = aligned(norm, unflatten(jax.random.normal(key, flat.shape)))
+    v = align(norm, unflatten(jax.random.normal(key, flat.shape)))
 
     def sweep(_: Array, v: Tree) -> Tree:
-        return aligned(norm, backward(aligned(norm, forward(v)))[0])
+        return align(norm, backward(align(norm, forward(v)))[0])
 
     return jnp.asarray(norm(forward(jax.lax.fori_loop(0, SWEEPS, sweep, v))))
 

@@ -19,7 +19,7 @@ from ..problems.base import as_problem
 from ..regularizers import for_reports
 from ..tree import Saddle, Tree
 from ..validation import whole_number
-from .constants import SWEEPS, aligned, feasible_points
+from .constants import SWEEPS, align, feasible_points
 
 SMALL = 200  # unknowns up to which the whole matrix is formed
 
@@ -85,17 +85,17 @@ def _spread(problem: AbstractProblem, p: Array, z: Saddle) -> tuple[Tree, Tree]:
     """The maps v -> (D_m v)_m and (s_m)_m -> sum_m p_m D_m^T s_m at z."""
     members = jnp.arange(p.size)
 
-    def centered(values: Tree) -> Tree:
+    def center(values: Tree) -> Tree:
         return jax.tree.map(lambda u: u - jnp.tensordot(p, u, 1), values)
 
     def of(m: Array) -> Tree:
         return eqx.Partial(problem.client_operator, _client(problem, m))
 
     def forward(v: Saddle) -> Tree:
-        return centered(jax.lax.map(lambda m: jax.jvp(of(m), (z,), (v,))[1], members))
+        return center(jax.lax.map(lambda m: jax.jvp(of(m), (z,), (v,))[1], members))
 
     def backward(s: Tree) -> Saddle:
-        each = jax.lax.map(lambda item: jax.vjp(of(item[0]), z)[1](item[1])[0], (members, centered(s)))
+        each = jax.lax.map(lambda item: jax.vjp(of(item[0]), z)[1](item[1])[0], (members, center(s)))
         return jax.tree.map(lambda u: jnp.tensordot(p, u, 1), each)
 
     return forward, backward
@@ -106,12 +106,12 @@ def _largest_eigenvalue(problem: AbstractProblem, p: Array, z: Saddle) -> float:
     flat, unflatten = ravel_pytree(z)
 
     @eqx.filter_jit
-    def applied(problem: AbstractProblem, v: Array) -> Array:
+    def apply(problem: AbstractProblem, v: Array) -> Array:
         forward, backward = _spread(problem, p, z)
         return ravel_pytree(backward(forward(unflatten(v))))[0]
 
     def times(v: Tree) -> Tree:
-        return np.asarray(applied(problem, jnp.asarray(v).reshape(-1)))
+        return np.asarray(apply(problem, jnp.asarray(v).reshape(-1)))
 
     if flat.size <= SMALL:
         matrix = np.stack([times(row) for row in np.eye(flat.size)])
@@ -127,15 +127,15 @@ def _largest_eigenvalue(problem: AbstractProblem, p: Array, z: Saddle) -> float:
 def _largest_spread(problem: AbstractProblem, p: Array, points: Saddle, key: Array) -> Array:
     """The largest sqrt(sum_m p_m ||D_m v||_*^2) over ||v|| = 1 and the points."""
     norm, (flat, unflatten) = problem.geometry.dual_norm, ravel_pytree(jax.tree.map(lambda u: u[0], points))
-    first = aligned(norm, unflatten(jax.random.normal(key, flat.shape)))
+    first = align(norm, unflatten(jax.random.normal(key, flat.shape)))
 
     def at(z: Saddle) -> Array:
         forward, backward = _spread(problem, p, z)
 
         def sweep(_: Array, v: Saddle) -> Saddle:
             # The convex function v -> sum_m p_m ||D_m v||_*^2 / 2 is at least its linear part, which this maximizes.
-            slopes = jax.lax.map(lambda u: tree.scale(norm(u), aligned(norm, u)), forward(v))
-            return aligned(norm, backward(slopes))
+            slopes = jax.lax.map(lambda u: tree.scale(norm(u), align(norm, u)), forward(v))
+            return align(norm, backward(slopes))
 
         return jnp.sqrt(p @ jax.lax.map(norm, forward(jax.lax.fori_loop(0, SWEEPS, sweep, first))) ** 2)
 

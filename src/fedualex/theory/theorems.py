@@ -105,7 +105,7 @@ class Bound:
         return total if float(eta) <= self.step_limit * (1 + ROUNDING) else inf
 
 
-def balanced(name: str, step_limit: float, first: Term, others: tuple[Term, ...], factor: float = 2.0) -> Bound:
+def balance(name: str, step_limit: float, first: Term, others: tuple[Term, ...], factor: float = 2.0) -> Bound:
     """The bound first + others, with the steps that balance it and the rate at the smallest of them.
 
     `first` is a / eta. At eta_i = (a / c_i)^(1 / (p_i + 1)) it equals c_i eta_i^p_i = a / eta_i. Since
@@ -114,13 +114,13 @@ def balanced(name: str, step_limit: float, first: Term, others: tuple[Term, ...]
         a / step_limit + factor * sum_i a / eta_i,    factor = 2 (the paper counts the terms once: E8).
     """
     a = first.coefficient
-    candidates = {"smoothness": step_limit} | {term.name: _balance(first, term) for term in others}
+    candidates = {"smoothness": step_limit} | {term.name: _balancing_step(first, term) for term in others}
     rate = {which: a / step if 0 < a < inf else a for which, step in candidates.items()}
     rate |= {term.name: factor * rate[term.name] for term in others}
     return Bound(name, step_limit, (first, *others), candidates, rate)
 
 
-def _balance(first: Term, other: Term) -> float:
+def _balancing_step(first: Term, other: Term) -> float:
     """The step at which two terms are equal; infinite where it decides nothing.
 
     That is: the other term vanishes, or the domain is one point (first = 0) or unbounded (both infinite).
@@ -237,7 +237,7 @@ def proposition_b(constants: Constants, *, clients: int, local_steps: int, round
 def _bound_as_printed(name: str, factor: float, c: Constants, steps: int, others: tuple[Term, ...]) -> Bound:
     """B/(eta T) + others for eta <= 1/(factor beta^2), each term counted once in the rate."""
     first = Term("start", c.B / steps, -1)
-    return balanced(f"{name} as printed (eta_s = 1)", inverse(factor * c.beta * c.beta), first, others, factor=1.0)
+    return balance(f"{name} as printed (eta_s = 1)", inverse(factor * c.beta * c.beta), first, others, factor=1.0)
 
 
 def _bound_as_corrected(
@@ -250,10 +250,10 @@ def _bound_as_corrected(
     """
     split = 1.0 if not c.sigma and len(weak) < 2 else young
     limit = inverse(sqrt(split) * c.beta)
-    bound = balanced(f"{name}, corrected", limit, Term("start", c.B0 / (eta_s * steps), -1), weak)
+    bound = balance(f"{name}, corrected", limit, Term("start", c.B0 / (eta_s * steps), -1), weak)
     if not c.sigma:
         return _as_strong(bound)
-    expected = balanced(f"{name}, expected gap", limit, Term("start", 2 * c.B0 / steps, -1), strong)
+    expected = balance(f"{name}, expected gap", limit, Term("start", 2 * c.B0 / steps, -1), strong)
     return replace(bound, strong=expected if eta_s == 1 else None)
 
 

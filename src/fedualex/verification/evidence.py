@@ -430,11 +430,19 @@ def convexity_checks(run: StoredRun, reached: Reached) -> list[Check]:
         examination = Examination(problem, trust=settings.get("convexity") == "trust")
         disproof = examination.examine([problem.validate_point(point) for point in points])
     if said:
-        return [Check("", "why the run ended (DISPROVED)", _said(status), disproof, True if disproof else None)]
-    return [Check("", "what was seen of f", _said(status), examination.sentence, _said(status) == examination.sentence)]
+        return [Check("", "why the run ended (DISPROVED)", _convexity_of(status), disproof, True if disproof else None)]
+    return [
+        Check(
+            "",
+            "what was seen of f",
+            _convexity_of(status),
+            examination.sentence,
+            _convexity_of(status) == examination.sentence,
+        )
+    ]
 
 
-def _said(status: Json) -> Any:
+def _convexity_of(status: Json) -> Any:
     return status.get("convexity")
 
 

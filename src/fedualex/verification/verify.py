@@ -106,7 +106,7 @@ def claim_checks(run: StoredRun) -> list[Check]:
     structure = {name: (output["density"] or 0) + sum(output["rank"] or ()) for name, output in outputs.items()}
     answer = outputs[status["output"]]
     checks = [
-        equal("", "outputs of such a run", sorted(_expected(run)), sorted(set(outputs) - {"best"})),
+        equal("", "outputs of such a run", sorted(_expected_outputs(run)), sorted(set(outputs) - {"best"})),
         equal("", "which output is the answer", status["output"], wanted or answer_of(gaps, structure, tol)),
     ]
     for key in ("gap", "status", "violation"):
@@ -118,7 +118,7 @@ def claim_checks(run: StoredRun) -> list[Check]:
     return [*checks, *_best_checks(run), *_stop_checks(run)]
 
 
-def _expected(run: StoredRun) -> set[str]:
+def _expected_outputs(run: StoredRun) -> set[str]:
     """The outputs of such a run. Bounds are among them where points are certified and records have them."""
     configuration, outputs = run.manifest["configuration"], (run.status or {})["outputs"]
     method = method_of(configuration)

@@ -211,7 +211,7 @@ def parties(goal, rows, few, **options):
 
 def folds_of(found, known):
     """What a server makes of the summaries of folds, with and without each: sums over rows, and rows that are some."""
-    folded = [party.folded(known) for party in found]
+    folded = [party.fold(known) for party in found]
     rows = np.concatenate([party.rows(known).X for party in found])
     told, solved = [[] for _ in range(6)], 0
     for _ in range(folded[0].recipe.exchanges):

@@ -30,7 +30,7 @@ from fedualex.problems.families import Logistic, Poisson
 from fedualex.runs.settings import ConfigurationError
 from fedualex.runtime.status import Code
 from fedualex.tables.fit import plan_fit
-from fedualex.tables.measures import measured
+from fedualex.tables.measures import measure_table
 from fedualex.tables.weights import weighs_clients, words_of_weights
 
 sys.path.insert(0, str(Path(__file__).parents[3] / "benchmarks"))
@@ -410,7 +410,7 @@ def test_under_masks_measures_are_those_of_all_rows_together(tmp_path, goal):
     whole = Table(columns, "all")
     by_class = goal == "neyman-pearson"
     owners = np.concatenate([np.full(own.held_out.rows, m) for m, own in enumerate(tables)])
-    same = measured(model, whole, owners, by_class).plain()["overall"]
+    same = measure_table(model, whole, owners, by_class).plain()["overall"]
     assert held["overall"].keys() == same.keys()
     for name, value in same.items():
         assert held["overall"][name] == pytest.approx(value, rel=1e-9, abs=1e-12)

@@ -77,7 +77,7 @@ def test_a_site_takes_a_penalty_and_nothing_else_for_the_choice(told, reason):
     found = why_no_penalty(recipe, known, {name: np.asarray(value) for name, value in told.items()})
     assert reason in found
     assert bool(reason) == bool(found)
-    default = default_penalty(recipe, known, "a site refuses").chosen
+    default = default_penalty(recipe, known, "a site refuses").as_known
     assert why_no_penalty(recipe, known, default) == ""
 
 
@@ -92,7 +92,7 @@ def test_a_site_knows_the_path_of_a_mean_loss_of_classes_and_takes_no_value_beyo
         members = [Party(recipe, m, table.take(np.arange(m, 300, 3))) for m in range(3)]
         known = agree(members)
         curve = choosing.search(
-            recipe.recipe(known), choosing.PartiesHere([p.folded(known) for p in members]), count=2
+            recipe.recipe(known), choosing.PartiesHere([p.fold(known) for p in members]), count=2
         ).curve
         assert range_of_path(recipe, known) == pytest.approx(curve.values[::-1], rel=1e-5)
         for share, reason in ((0.5, ""), (1.0, ""), (1.01, "not within the path"), (0.0009, "not within the path")):

@@ -127,7 +127,7 @@ def why_no_penalty(recipe: TableRecipe, known: Sequence[Known], told: Known) -> 
     """
     if not recipe.penalties:
         return "it has other parts"
-    chosen, default = {CHOSEN + name for name in recipe.penalties}, default_penalty(recipe, known, "").chosen
+    chosen, default = {CHOSEN + name for name in recipe.penalties}, default_penalty(recipe, known, "").as_known
     if not chosen <= told.keys() <= default.keys():
         return "it has other parts"
     if any(np.shape(value) or not np.isfinite(value) or value < 0 for value in told.values()):

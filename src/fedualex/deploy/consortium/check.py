@@ -238,7 +238,7 @@ class _Beside:
         self.sites, self.settings = list(settings["sites"]), settings["problem"]
         self.parties = [Party(recipe, m, table.trained, settings["site"], table.places) for m in range(len(self.sites))]
         self.own = self.parties[self.sites.index(settings["site"])]
-        self.settled = [*known, default_penalty(recipe, known, "").chosen] if recipe.penalties else known
+        self.settled = [*known, default_penalty(recipe, known, "").as_known] if recipe.penalties else known
         self.like = recipe.problem(known, "elsewhere").like
         self.zero = {name: np.zeros(np.shape(leaf)) for name, leaf in self.like.x.items()}
 
@@ -247,7 +247,7 @@ class _Beside:
         if not self.recipe.penalties or why_not_chosen(self.recipe, self.known):
             return []
         try:
-            folded = [party.folded(self.known) for party in self.parties]
+            folded = [party.fold(self.known) for party in self.parties]
             return self._of_folds(folded, folded[self.sites.index(self.own.name)])
         except FoldsError:  # then nothing is asked
             return []
@@ -282,7 +282,7 @@ class _Beside:
         asked = dict[str, Known]()
         if GOALS[self.recipe.goal].structure.recipe not in WHY_NONE:
             own = self.settings["site_intercepts"] is not False
-            common = "the model" if self.recipe.unpenalized else "the proof of coefficients"
+            common = "the model" if self.recipe.is_unpenalized else "the proof of coefficients"
             for intercepts, what in ((own, "the table of effects"), (False, common)):
                 layout = Layout(self.recipe, self.settled, self.zero, intercepts)
                 y = np.concatenate([np.zeros(0), *(np.ravel(leaf) for leaf in jax.tree.leaves(self.like.y))])
@@ -329,7 +329,7 @@ def _declare_run(
     recipe: TableRecipe, known: list[Known], settings: Json
 ) -> tuple[Release | None, Release | None, Release | None]:
     """What leaves in a survey of one point, in a round of steps at sites, and with second derivatives, as declared."""
-    if recipe.unpenalized:
+    if recipe.is_unpenalized:
         return None, None, None
     view, method = recipe.problem(known, "elsewhere"), build_method(settings["method"])
     survey, one = declare_survey(view, 1), np.array([True])

@@ -96,7 +96,7 @@ def _serve(engine: Engine, party: Path) -> Run | None:
         "run": {**settings["run"], "tol": task.options.tol},
         "folder": str(party.resolve()),
     }
-    if tables is not None and known is not None and tables.recipe.unpenalized:
+    if tables is not None and known is not None and tables.recipe.is_unpenalized:
         tables.keep_model(known, tables.find_unpenalized(known, resolved))
         return None
 

@@ -99,7 +99,7 @@ class TableServer:
         except SilentSitesError as silent:
             found = default_penalty(self.recipe, known, str(silent))
         log.info("penalty: %s", found.sentence)
-        known = [*known, found.chosen]
+        known = [*known, found.as_known]
         write_json(self.party / PENALTY, found.plain())
         write_known(self.party, known)
         self.exchange.ask_all("begin", pack_known(known), 1, read_ready)

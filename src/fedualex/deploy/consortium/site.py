@@ -518,7 +518,7 @@ class TableSite:
         return joined
 
     def _folds(self) -> FoldedRows:
-        return self.answers.folded(self._known())
+        return self.answers.fold(self._known())
 
     def _known_by_fold(self, joined: Sequence[Known]) -> list[list[Known]]:
         count = self._folds().folds + 1
