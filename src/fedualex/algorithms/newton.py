@@ -1,6 +1,5 @@
 """FeDualNewton: certified in few exchanges, by surveys that carry second derivatives."""
 
-from dataclasses import replace
 from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
@@ -10,17 +9,16 @@ from jaxtyping import Bool
 from numpy.typing import NDArray
 
 from ..accepted import Numbers
-from ..arrays import Array, by_numpy
-from ..bundle import UNKNOWN, Bounds, Flat, KnownFloor, Side, lower_value, upper_value
+from ..bundle import UNKNOWN, Bounds
 from ..certificates.surveys import Surveyed, flat_of
 from ..geometry import AbstractGeometry
 from ..model_problem import Blocks, blocks_of, has_model, solve_model
 from ..problems import AbstractProblem
 from ..problems.curvature import kink_of
-from ..searches import maximize_on_section
-from ..tree import Count, Flag, Saddle, Scalar, Tree, Vector
+from ..tree import Count, Flag, Saddle, Scalar, Vector
 from ..validation import whole_number
 from .base import Facts, Method, Stepped, Survey
+from .bounding import bound_by_surveys, choose_better, entries_of, point_of, project, with_starts
 from .slide import FeDualSlide, SlideServer
 
 # What the server remembers between two exchanges.
@@ -37,8 +35,6 @@ MISSES = 2
 """Whole steps in a row that may miss before the method goes back to its best point."""
 FELL, QUICK, MOST_OF = 0.3, 0.1, 0.9
 """The share of the gap that excuses a miss, that of a quick step, and of the gain that decides for the longest step."""
-ENOUGH = 1e-6
-"""Up to which share of the gap the share of a floor in a bound is sought."""
 SHORTER, LONGER = 0.25, 4.0
 """By how much a damped step is shortened, and lengthened again."""
 BESIDE = 0.5
@@ -153,7 +149,7 @@ class FeDualNewton(Method[NewtonServer]):
         ahead = np.zeros((PLACES, point.size))
         ahead[0] = point
         first = np.arange(PLACES) == 0
-        bounds = _with_starts(jax.tree.map(np.asarray, guard.bounds))
+        bounds = with_starts(jax.tree.map(np.asarray, guard.bounds))
         counts: dict[str, Any] = {"tau": 1.0, "misses": 0, "quick": 0, "exchanges": 0, "guarded": plain, "plain": plain}
         asked: dict[str, Any] = {"ahead": ahead, "there": first, "columns": columns}
         start: dict[str, Any] = {"center": nothing, "best": nothing, "merit": UNKNOWN, **asked}
@@ -196,13 +192,15 @@ class FeDualNewton(Method[NewtonServer]):
             *answer, slid = answer
             server = self._tell_slide(facts, server, slid)
         places = self._places(server, answer)
-        bounds, merits = _improve_bounds(facts.flat, facts.known, server, places, answer)
+        points, start = np.stack([place.point for place in places]), server.center.point
+        bounds, uppers, lowers = bound_by_surveys(facts.flat, facts.known, server.bounds, points, start, answer)
+        merits = uppers - lowers[: len(places)] if _curves_in_y(server, places) else uppers
         return self._choose_center(server._replace(bounds=bounds), places, merits, before)
 
     def _tell_slide(self, facts: Facts, server: NewtonServer, survey: Surveyed) -> NewtonServer:
         """FeDualSlide's own turn: the first point is that of its first survey."""
         guard = self._slide.tell(facts, server.guard, [survey])
-        return server._replace(guard=guard, bounds=_choose_better(server.bounds, _with_starts(guard.bounds)))
+        return server._replace(guard=guard, bounds=choose_better(server.bounds, with_starts(guard.bounds)))
 
     def point(self, server: NewtonServer, geometry: AbstractGeometry) -> Saddle:
         """The model's solution, which is surveyed next."""
@@ -266,7 +264,7 @@ class FeDualNewton(Method[NewtonServer]):
             ahead[row] = whole
             if length != 1:
                 ahead[row, :split] = point[:split] + length * step[:split]
-                ahead[row] = _project(flat, ahead[row])
+                ahead[row] = project(flat, ahead[row])
         server = server._replace(ahead=ahead, there=there, at=point_of(flat, ahead[0]))
         return server._replace(columns=_choose_columns(facts.blocks, server, center, self._limits))
 
@@ -281,6 +279,12 @@ def _choose_lengths(facts: Facts, server: NewtonServer) -> list[float]:
     if bool(server.guarded) and server.columns.size == split:  # steps were too long before
         return [1.0, BESIDE]
     return [1.0, 2.0] if split == server.center.point.size else [1.0]
+
+
+def _curves_in_y(server: NewtonServer, places: list[Place]) -> bool:
+    """Whether f bends in y anywhere: then the merit of a place is its own gap, else its upper bound."""
+    own = server.columns.size
+    return any(np.any(place.jacobian[own:, own:]) for place in places)
 
 
 def _solve_among(blocks: Blocks, center: Place) -> NDArray[np.float64]:
@@ -325,22 +329,6 @@ def _is_known_everywhere(facts: Facts, server: NewtonServer) -> bool:
     return facts.affine and server.columns.size == server.center.columns.size == facts.flat.split
 
 
-def entries_of(z: Tree) -> NDArray[np.float64]:
-    """All entries of a point, x first: without a program of jax, which would have to be compiled."""
-    return np.concatenate([np.ravel(np.asarray(leaf, np.float64)) for leaf in jax.tree.leaves(z)])
-
-
-def point_of(flat: Flat, v: Vector) -> Saddle:
-    """The point that has these entries, likewise."""
-    point: Saddle = jax.tree.map(lambda leaf: np.asarray(leaf[0]), flat.points(np.asarray(v)[None]))
-    return point
-
-
-@by_numpy
-def _project(flat: Flat, v: Array) -> Array:
-    return flat.vector(flat.geometry.project(flat.point(v)))
-
-
 # When the method is the choice.
 
 
@@ -379,89 +367,3 @@ def why_no_curvature(problem: AbstractProblem, *, of_all: bool = False) -> str:
 
 def _count_variables(problem: AbstractProblem) -> int:
     return sum(np.size(leaf) for leaf in jax.tree.leaves(problem.like))
-
-
-# Bounds from single surveys and single cuts.
-
-
-class Rows(NamedTuple):
-    """What bounds the optimal value, one a row: from above by (x, slope, offset), from below by (y, slope, offset)."""
-
-    points: Vector
-    slopes: Vector
-    offsets: Vector
-
-
-@by_numpy
-def _values(flat: Flat, known: KnownFloor, above: Rows, below: Rows) -> tuple[NDArray[np.float64], ...]:
-    """P(x) <= the first, D(y) >= the second; a row from below is mixed with the floor, its own share is the third."""
-    sides, rows = flat.sides, [*zip(*map(np.asarray, below), strict=True)]
-    uppers = np.array([upper_value(sides, *row) for row in zip(*map(np.asarray, above), strict=True)])
-    lowers = np.array([lower_value(sides, *row) for row in rows])
-    shares = np.ones_like(lowers)
-    if not known.there:
-        return uppers, lowers, shares
-    floor: Any = known.y, np.zeros(flat.split), known.value
-    alone = float(lower_value(sides, *floor))
-    for k, row in enumerate(rows):
-
-        def mix(share: float, row: Any = row) -> float:
-            mixed: Any = (share * own + (1 - share) * other for own, other in zip(row, floor, strict=True))
-            return float(lower_value(sides, *mixed))
-
-        enough = ENOUGH * float(np.min(uppers) - np.max(lowers, initial=alone))
-        shares[k], lowers[k] = maximize_on_section(mix, alone, float(lowers[k]), enough)
-    return uppers, lowers, shares
-
-
-def _improve_bounds(
-    flat: Flat, known: KnownFloor, server: NewtonServer, places: list[Place], answer: list[Surveyed]
-) -> tuple[Bounds, NDArray[np.float64]]:
-    """The best bounds of both sides, and the merit of each place: its upper bound, or its own gap if f curves in y."""
-    split, count = flat.split, len(places)
-    points, operators = (np.stack([getattr(place, name) for place in places]) for name in ("point", "operator"))
-    values = np.asarray([float(found.value) for found in answer])
-    x, y, gx, gy = points[:, :split], points[:, split:], operators[:, :split], operators[:, split:]
-    above = Rows(x, gy, values + np.sum(gy * y, axis=1))
-    below = Rows(y, gx, values - np.sum(gx * x, axis=1))
-    starts, cut = points, answer[0].cut
-    if cut is not None:
-        slope = entries_of(cut.slope)
-        below = Rows(
-            *(np.concatenate([rows, [row]]) for rows, row in zip(below, (y[0], slope, cut.offset), strict=True))
-        )
-        starts = np.concatenate([points, [server.center.point]])
-    where = np.concatenate([points, points[:1]])[: len(starts)]
-    uppers, lowers, shares = _values(flat, known, above, below)
-    sizes = np.max(np.abs(operators)), np.max(np.abs(values))
-    bounds = server.bounds
-    best, least = int(np.argmin(uppers)), int(np.argmax(lowers))
-    upper = _side(bounds.upper, uppers[best], [part[best] for part in above], points[best], points[best], sizes)
-    floor, share = (known.y, np.zeros(split), known.value), float(shares[least])
-    mix = [share * part[least] + (1 - share) * other for part, other in zip(below, floor, strict=True)]
-    lower = _side(bounds.lower, lowers[least], mix, where[least], starts[least], sizes, share)
-    own = server.columns.size
-    curves = split < points.shape[1] and any(np.any(place.jacobian[own:, own:]) for place in places)
-    return _choose_better(bounds, Bounds(upper, lower)), uppers - lowers[:count] if curves else uppers
-
-
-def _side(like: Side, bound: Any, about: list[Any], point: Any, start: Any, sizes: Any, share: float = 1.0) -> Side:
-    """The bound of one step, which has this share, in the shape that bounds of several surveys have."""
-    memory, size = like.points.shape
-    points, starts, weights = np.zeros((memory, size)), np.zeros((memory, size)), np.zeros(memory + 1)
-    points[0], starts[0], weights[0], weights[-1] = point, start, share, 1 - share
-    own, slope, offset = map(np.asarray, about)
-    numbers: list[Any] = [bound, own, slope, offset, points, weights, *map(np.asarray, sizes), starts]
-    return Side(*numbers)
-
-
-def _choose_better(one: Bounds, other: Bounds) -> Bounds:
-    """The better of both sides."""
-    upper = other.upper if float(other.upper.bound) < float(one.upper.bound) else one.upper
-    return Bounds(upper, other.lower if float(other.lower.bound) > float(one.lower.bound) else one.lower)
-
-
-def _with_starts(bounds: Bounds) -> Bounds:
-    """Bounds of surveys alone, as steps that end where they start."""
-    upper, lower = (replace(side, starts=np.asarray(side.points)) for side in (bounds.upper, bounds.lower))
-    return Bounds(upper, lower)

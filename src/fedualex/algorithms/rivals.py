@@ -16,7 +16,8 @@ from ..problems import AbstractProblem
 from ..tree import Saddle, Scalar, Tree
 from ..validation import short
 from .base import AbstractMethod, Correction, Facts, Method, Oracle, Stepped, StepSize, Survey, step
-from .newton import entries_of, point_of, why_no_curvature
+from .bounding import entries_of, point_of
+from .newton import why_no_curvature
 from .primal import LocalSGDA, ScaffoldSMemory
 
 # Worst-client weights, by descent in x and ascent in y at different places.

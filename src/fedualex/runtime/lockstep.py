@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..algorithms.base import Facts, Survey
-from ..algorithms.newton import FeDualNewton, NewtonServer, Place, entries_of, point_of
+from ..algorithms.bounding import entries_of, point_of
+from ..algorithms.newton import FeDualNewton, NewtonServer, Place
 from ..certificates.certificate import certificate_of
 from ..certificates.surveys import Curvature, Surveyed, measure_estimated
 from ..compiling import double

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..algorithms.base import Survey
-from ..algorithms.newton import entries_of
+from ..algorithms.bounding import entries_of
 from ..arrays import Reals, Values
 from ..certificates.surveys import Surveyed
 from ..problems import AbstractRecipe
