@@ -29,6 +29,7 @@ from .algorithms import (
     FedGDAGT as FedGDAGT,
     FedMiD as FedMiD,
     FedMiP as FedMiP,
+    FeDualCuts as FeDualCuts,
     FeDualEx as FeDualEx,
     FeDualExCorrected as FeDualExCorrected,
     FeDualNewton as FeDualNewton,

@@ -1,6 +1,7 @@
 """Methods, each written once: what a client does in a step, what it sends, and what the server does with it."""
 
 from .base import AbstractMethod, Facts, LocalSteps, Method, Stepped, Survey
+from .cuts import FeDualCuts
 from .dual import FedDualAvg, FeDualEx, FeDualExCorrected, SynchronousDualExtrapolation, SynchronousMirrorProx
 from .lead_sliding import LeadSliding
 from .newton import FeDualNewton
@@ -40,6 +41,7 @@ __all__ = [
     "DualAveraging",
     "ExtraStepLocalSGD",
     "Facts",
+    "FeDualCuts",
     "FeDualEx",
     "FeDualExCorrected",
     "FeDualNewton",

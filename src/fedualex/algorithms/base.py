@@ -58,6 +58,8 @@ class Survey(NamedTuple):
     """For each of them where the step to it began, if the dual cut of that step is asked for; empty if for none."""
     columns: NDArray[np.intp] | None = None
     """The entries of x, in rising order, among which second derivatives are asked for; None: all."""
+    alike: bool = False
+    """Whether they are those in x alone, where y weighs all its entries alike (`Surveyor.survey_alike`)."""
 
 
 class LocalSteps(NamedTuple):
@@ -141,6 +143,8 @@ class Method(eqx.Module, Generic[State]):
     """Why its rounds are computed in float64, in a few words; empty if the noise decides."""
     asks_curvature: ClassVar[bool] = False
     """Whether it asks for second derivatives where clients give them."""
+    asks_alike: ClassVar[bool] = False
+    """Whether these are in x alone, where y weighs all its entries alike (`Survey.alike`)."""
     needs_everybody: ClassVar[bool] = False
     """Whether all clients must answer every exchange, so that a cohort is refused."""
 

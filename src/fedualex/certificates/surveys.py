@@ -39,6 +39,11 @@ class Curvature(NamedTuple):
         """The Jacobian of the operator."""
         return np.block([[self.xx, self.yx.T], [-self.yx, self.yy]])
 
+    @property
+    def of_x(self) -> "Curvature":
+        """Those in x alone, as if there were no y."""
+        return Curvature(self.xx, np.zeros((0, len(self.xx))), np.zeros((0, 0)))
+
     def triangles(self) -> "Curvature":
         """The same derivatives as they travel: of symmetric ones a triangle, row by row."""
         return Curvature(self.xx[np.triu_indices(len(self.xx))], self.yx, self.yy[np.triu_indices(len(self.yy))])

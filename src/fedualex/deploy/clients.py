@@ -411,7 +411,7 @@ class SiteClients:
         starts = [point if start is None else start for point, start in zip(points, given, strict=True)]
         stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *points)
         columns = ALL if request.columns is None else np.asarray(request.columns, np.int64)
-        sent, like = self._curvature_request(points, starts, curved, begun, columns)
+        sent, like = self._curvature_request(points, starts, curved, begun, columns, alike=request.alike)
         try:
             replies = self.exchange.ask_curvature(sent, self._make_reader(**like))
         except SilentSitesError as error:
@@ -436,6 +436,8 @@ class SiteClients:
         curved: NDArray[np.bool_],
         begun: NDArray[np.bool_],
         columns: NDArray[np.int64],
+        *,
+        alike: bool,
     ) -> tuple[Arrays, dict[str, Any]]:
         """What sites are sent, and the shapes of what they answer."""
         stacked, first = (jax.tree.map(lambda *leaves: np.stack(leaves), *each) for each in (points, starts))
@@ -447,10 +449,11 @@ class SiteClients:
         like = {
             "operators": shapes(len(points), point),
             "values": shapes(len(points), np.zeros(())),
-            "curvature": shapes(int(curved.sum()), some_curvature(point, columns)),
+            "curvature": shapes(int(curved.sum()), some_curvature(point, columns, alike)),
             "cuts": shapes(int(begun.sum()), Minorant(point.x, np.zeros(()))),
         }
-        return pack(points=stacked, starts=first, curved=curved, begun=begun, columns=columns), like
+        sent = pack(points=stacked, starts=first, curved=curved, begun=begun, columns=columns, alike=np.array(alike))
+        return sent, like
 
     def local(self, state: State, rounds: int) -> State | Missing:
         """The state one round later."""

@@ -19,7 +19,7 @@ from .. import tree
 from ..certificates.surveys import Curvature, Minorant, Surveyed, SurveyErrors
 from ..compiling import compile_fully, double
 from ..problems import AbstractOracle, AbstractProblem
-from ..problems.curvature import Surveyor, surveyor_of
+from ..problems.curvature import Surveyor, surveyor_of, with_alike_y
 from ..problems.score_rounding import ScoreErrors, score_errors, tells_errors
 from ..runtime.outputs import KINDS, no_sums
 from ..runtime.rounds import run_local_steps
@@ -91,7 +91,8 @@ class Site:
             return declare_survey(self.problem, _count(request.arrays))
         if request.task == CURVATURE:
             asked = self._read_asked(request)
-            return declare_curvature(self.problem, asked["curved"], asked["begun"], asked["columns"])
+            names = "curved", "begun", "columns", "alike"
+            return declare_curvature(self.problem, *(asked[name] for name in names))
         return self._round_release if request.task == "round" else Release(request.task)
 
     @cached_property
@@ -104,7 +105,8 @@ class Site:
         with double():
             if request.task == CURVATURE:
                 asked = self._read_asked(request)
-                return np.concatenate([np.asarray(asked[name].y) for name in ("points", "starts")])
+                places = [asked["points"], asked["starts"], *[with_alike_y(asked["points"])] * bool(asked["alike"])]
+                return np.concatenate([np.asarray(each.y) for each in places])
             if request.task == "survey":
                 y = unpack(request.arrays, points=survey_like(self.problem, request.arrays))["points"].y
                 return np.asarray(y)
@@ -146,7 +148,7 @@ class Site:
         return pack(
             operators=_stack([at.operator for at in surveys], self.problem.like),
             values=np.stack([np.asarray(at.value) for at in surveys]),
-            curvature=_stack(curved, some_curvature(self.problem.like, asked["columns"])),
+            curvature=_stack(curved, some_curvature(self.problem.like, asked["columns"], asked["alike"])),
             cuts=_stack(cuts, Minorant(self.problem.like.x, np.zeros(()))),
             **self._tell_errors([(*place, at) for place, at in zip(places, surveys, strict=True)]),
         )
@@ -180,7 +182,10 @@ class Site:
     def _survey_point(self, asked: Mapping[str, Any], i: int, point: Saddle, start: Saddle | None) -> Surveyed:
         """The survey of point i; where a loss has no dual cuts, the cut of the survey takes their place."""
         curved, columns = bool(asked["curved"][i]), asked["columns"] if asked["columns"].size else None
-        survey = self._surveyor.survey(point, curvature=curved, start=start, columns=columns)
+        if curved and asked["alike"]:
+            survey = self._surveyor.survey_alike(point, start=start, columns=columns)
+        else:
+            survey = self._surveyor.survey(point, curvature=curved, start=start, columns=columns)
         if start is not None and survey.cut is None:
             offset = float(survey.value) - float(tree.dot(survey.operator.x, point.x))
             survey = survey._replace(cut=Minorant(survey.operator.x, np.asarray(offset)))
@@ -203,18 +208,22 @@ def sizes_of(like: Saddle) -> tuple[int, int]:
 
 
 def curvature_like(like: Saddle, arrays: Arrays) -> dict[str, Tree]:
-    """What a site is sent: points, where steps to them began, what is wanted of each, and in which entries of x."""
+    """What a site is sent: points, where steps to them began, what is wanted of each, in which entries of x, and where.
+
+    alike: whether second derivatives are wanted in x alone, where y weighs all its entries alike.
+    """
     count, named = (int((np.shape(arrays.get(name, ())) or (0,))[0]) for name in ("curved", "columns"))
     columns = jax.ShapeDtypeStruct((named,), np.int64)
     points = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct((count, *np.shape(leaf)), np.float64), like)
     flags = jax.ShapeDtypeStruct((count,), np.bool_)
-    return {"points": points, "starts": points, "curved": flags, "begun": flags, "columns": columns}
+    alike = jax.ShapeDtypeStruct((), np.bool_)
+    return {"points": points, "starts": points, "curved": flags, "begun": flags, "columns": columns, "alike": alike}
 
 
-def some_curvature(like: Saddle, columns: NDArray[np.int64]) -> Curvature:
-    """The shapes of second derivatives in these entries of x, or in all where none are named."""
+def some_curvature(like: Saddle, columns: NDArray[np.int64], alike: object) -> Curvature:
+    """The shapes of second derivatives in these entries of x, or in all where none are named; alike: in x alone."""
     x, y = sizes_of(like)
-    return Curvature.like(columns.size or x, y)
+    return Curvature.like(columns.size or x, 0 if alike else y)
 
 
 def _stack(trees: list[Tree], like: Tree) -> Tree:
@@ -223,19 +232,24 @@ def _stack(trees: list[Tree], like: Tree) -> Tree:
 
 
 def declare_curvature(
-    problem: AbstractProblem, curved: NDArray[np.bool_], begun: NDArray[np.bool_], columns: NDArray[np.int64] = ALL
+    problem: AbstractProblem,
+    curved: NDArray[np.bool_],
+    begun: NDArray[np.bool_],
+    columns: NDArray[np.int64] = ALL,
+    alike: object = False,
 ) -> Release:
     """What a survey of each point, second derivatives of some and dual cuts of steps to some would release.
 
     Where entries of x are named, these are its parameters; a site adds to them those that other requests named.
+    alike: whether second derivatives are in x alone, where y weighs all its entries alike.
     """
     like = problem.like
     x, y = sizes_of(like)
-    second = sum(np.size(part) for part in some_curvature(like, columns))
+    second = sum(np.size(part) for part in some_curvature(like, columns, alike))
     numbers = len(curved) * (1 + x + y + count_told(problem))
     numbers += int(np.sum(curved)) * second + int(np.sum(begun)) * (1 + x)
     named = tuple(columns.tolist())
-    return Release(CURVATURE, len(curved), numbers, parameters=columns.size or x, columns=named)
+    return Release(CURVATURE, len(curved), numbers, parameters=columns.size or x, columns=named, mixed=not alike)
 
 
 def round_like(setup: Setup) -> dict[str, Tree]:

@@ -112,6 +112,20 @@ class Surveyor:
         """
         raise NotImplementedError
 
+    def survey_alike(self, z: Saddle, *, start: Saddle | None = None, columns: Columns = None) -> Surveyed:
+        """The same, but with the second derivatives in x alone, at the y whose entries are alike and add up to 1.
+
+        Where y weighs clients they are sums of which none is one client's, and tell nothing of the clients' gradients.
+        """
+        second = self.survey(with_alike_y(z), curvature=True, columns=columns).curvature
+        assert second is not None
+        return self.survey(z, start=start)._replace(curvature=second.of_x)
+
+
+def with_alike_y(z: Saddle) -> Saddle:
+    """x with the y whose entries are all alike and add up to 1."""
+    return Saddle(z.x, jax.tree.map(lambda leaf: np.full(np.shape(leaf), 1 / max(1, np.size(leaf))), z.y))
+
 
 Stretch = list[tuple[float, ScoreSum, slice]]
 """Some blocks of rows, each with the weight of its client."""

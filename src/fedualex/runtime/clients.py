@@ -152,7 +152,9 @@ class SimulatedClients:
         """One point after the other, in plain numpy where f has a closed form."""
         starts = request.starts or (None,) * len(request.points)
         return [
-            self.surveyor.survey(z, curvature=curvature, start=start, columns=request.columns)
+            self.surveyor.survey_alike(z, start=start, columns=request.columns)
+            if curvature and request.alike
+            else self.surveyor.survey(z, curvature=curvature, start=start, columns=request.columns)
             for z, curvature, start in zip(request.points, request.curvature, starts, strict=True)
         ]
 
@@ -210,8 +212,9 @@ class SimulatedClients:
         return x, y
 
     def _curvature_numbers(self, request: Survey) -> int:
-        """How many numbers second derivatives are: one triangle of xx and of yy, and yx."""
+        """How many numbers second derivatives are: one triangle of xx, and unless y counts alike of yy, and yx."""
         x, y = self._sizes()
+        y = 0 if request.alike else y
         x = x if request.columns is None else request.columns.size
         return x * (x + 1) // 2 + x * y + y * (y + 1) // 2
 

@@ -132,9 +132,10 @@ class Checked:
     def _curvature_sentence(self) -> str:
         if self.curvature is None:
             return ""
+        what = "weighted second moments of its rows" + ", at fixed weights of sites" * (not self.curvature.mixed)
         but = f"; but {self.no_curvature}, so that the run goes on without them" if self.no_curvature else ""
         return (
-            "With second derivatives, which are weighted second moments of its rows, and a cut of the last step it is "
+            f"With second derivatives, which are {what}, and a cut of the last step it is "
             f"{self.curvature.numbers} numbers for a point{but}. "
         )
 
@@ -336,7 +337,8 @@ def _declare_run(
     if method.asks_curvature:
         asked = count_asked(view)  # which ones is decided by the first survey
         named = ALL if asked == sizes_of(view.like)[0] else np.arange(asked)
-        return survey, None, declare_curvature(view, one, one, named)
+        bent = declare_curvature(view, one, one, named, method.asks_alike)
+        return survey, None, None if method.asks_alike and named.size else bent
     if method.outputs:  # it asks for losses and gradients alone
         return survey, None, None
     task = task_of(settings, view, known)

@@ -150,7 +150,7 @@ LEAVES = """First the names of its columns; if all sites have the same, {exchang
 categories and classes there are and how often, counts, sums and sums of squares, sums of the rows of each class (the
 page on recipes lists them all), and the names of columns in which it differs far from the others. Then, in every
 exchange, its mean loss and the gradient of it at a point: as many numbers as the model has coefficients, two, and for a
-worst-case goal one for each group; with FeDualNewton also its
+worst-case goal one for each group; with FeDualNewton and FeDualCuts also its
 second derivatives, weighted second moments of the rows, one for each pair of coefficients; with a method of local steps
 also what these changed. Where no penalty is given, the same before the run without each fold of its rows, and losses of
 these folds: the difference of two sums is a sum over one fold. At the end the same sums for the table of effects, with
@@ -186,7 +186,7 @@ def write_table_deployment(
 ) -> list[str]:
     """Make the folder of a deployment of tables; the names of its sites.
 
-    sites: for each site its table, {} or {"table": file} for a trial on one machine. method: FeDualSlide if None.
+    sites: for each site its table, {} or {"table": file} for a trial on one machine. method: the default if None.
     """
     for name, own in sites.items():
         if not isinstance(own, dict):
@@ -210,9 +210,9 @@ def write_table_deployment(
 def _default_method(goal: str, groups: str | None, sites: int) -> str:
     """The method that needs the fewest exchanges, where masks can hide what it asks for.
 
-    Of a loss that weighs sites, second derivatives show each site's own gradient.
+    Of a loss that weighs sites, all second derivatives show each site's own gradient, those in x alone do not.
     """
-    return "FeDualSlide" if sites >= FEWEST and weighs_clients(goal, groups is not None) else "FeDualNewton"
+    return "FeDualCuts" if sites >= FEWEST and weighs_clients(goal, groups is not None) else "FeDualNewton"
 
 
 # The folder of a deployment, from a command line with or without a file.

@@ -187,5 +187,7 @@ def _tolerance(settings: Json, problem: AbstractProblem, known: Sequence[Known])
     recipe, method = recipe_of_goal(settings), build_method(settings["method"])
     rows, view = recipe.counts(known), problem.without_data()
     few = min(rows) < Policy().rows_per_parameter * count_asked(view)
-    first_order = method.asks_curvature and not recipe.is_unpenalized and (why_no_curvature(view) or few)
+    first_order = (
+        method.asks_curvature and not recipe.is_unpenalized and (why_no_curvature(view, of_all=method.asks_alike) or few)
+    )
     return default_tolerance(settings["problem"]["goal"], FeDualSlide() if first_order else method, int(sum(rows)))
