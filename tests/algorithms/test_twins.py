@@ -169,6 +169,7 @@ ELSEWHERE = {
     "TsengAPG",
     "SynchronousMirrorProx",
     "FeDualSlide",
+    "FeDualCuts",
     "FeDualNewton",
     "ProxNewton",
     "SDANE",

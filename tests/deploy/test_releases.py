@@ -1,6 +1,7 @@
 """One release policy: what is asked is declared, and rules and ledger count its sums and numbers."""
 
 import json
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -150,6 +151,16 @@ def test_second_derivatives_of_a_loss_that_weighs_sites_are_not_hidden_by_masks(
     assert plain is None
     assert masked.code == Code.NO_CURVATURE
     assert "weighs sites" in masked.text
+    alike = replace(asked, mixed=False)
+    assert Policy().why_not_released(alike, FACTS, True) is None, "in x alone each entry is a sum over sites"
+
+
+def test_second_derivatives_of_all_alike_are_those_in_x_alone():
+    problem = SimpleNamespace(like=Saddle(np.zeros(12), np.zeros(3)))
+    flags = np.array([True]), np.array([False])
+    asked, every = (declare_curvature(problem, *flags, alike=alike) for alike in (True, False))
+    assert (asked.numbers, every.numbers) == (16 + 78, 16 + 78 + 36 + 6)
+    assert (asked.mixed, every.mixed) == (False, True)
 
 
 @pytest.mark.parametrize("rule", [{"tasks": ("survey",)}, {"arrays": ("operators", "values")}])

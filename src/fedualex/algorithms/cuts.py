@@ -18,9 +18,11 @@ from ..problems import AbstractProblem
 from ..tree import Count, Flag, Saddle, Scalar, Vector
 from .base import Facts, Method, Stepped, Survey
 from .bounding import bound_by_surveys, choose_better, entries_of, point_of, project, with_starts
-from .newton import LONGER, SHORTER, Limits, room_of
+from .newton import LONGER, SHORTER
 from .slide import FeDualSlide, SlideServer
 
+MOST = 500
+"""Variables x up to which second derivatives are asked for: in some tens of messages, of which sites limit the sum."""
 MEMORY = 60
 """Surveys that are remembered: their losses are cuts of the dual function, their gradients secants."""
 INNER = 0.3
@@ -117,8 +119,8 @@ class FeDualCuts(Method[CutsServer]):
     The model has the second derivatives in x of all alike, bent by secants of the gradients at one y. So nothing is
     asked for but values, gradients weighted by y, the losses, cuts, and second derivatives in x where y weighs its
     entries alike: sums over clients that do not show what one of them adds, unlike the block between x and y that
-    `FeDualNewton` needs. There is nothing to tune. It is `FeDualSlide` with clients that give no second derivatives,
-    and where those of all variables are too many. Proved for exact surveys of all clients: every gap.
+    `FeDualNewton` needs. There is nothing to tune. With clients that give no second derivatives, or for more than MOST
+    variables x, it is `FeDualSlide`. Proved for exact surveys of all clients: every gap.
     """
 
     outputs: ClassVar[tuple[str, ...]] = ("bounds",)
@@ -142,7 +144,7 @@ class FeDualCuts(Method[CutsServer]):
         """Before the first exchange, a survey of the projection of z."""
         guard = self._slide.init(facts, z)
         point, split = entries_of(guard.at), facts.flat.split
-        plain = room_of(facts.blocks, Limits.of(None)) < split
+        plain = split > MOST
         size = 0 if plain else split
         start: dict[str, Any] = {"center": point, "ahead": point, "slope": np.zeros(split), "height": UNKNOWN}
         start |= {"second": np.zeros((size, size)), "below": -UNKNOWN, "tau": 1.0, "steps": True, "exchanges": 0}
@@ -198,6 +200,11 @@ class FeDualCuts(Method[CutsServer]):
     @property
     def _slide(self) -> FeDualSlide:
         return FeDualSlide(mode="survey", remember=MEMORY)
+
+
+def are_too_many(problem: AbstractProblem) -> bool:
+    """Whether there are so many variables that no second derivatives are asked for."""
+    return sum(np.size(leaf) for leaf in jax.tree.leaves(problem.like.x)) > MOST
 
 
 def _cap_of(geometry: Any) -> float | None:

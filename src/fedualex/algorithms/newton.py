@@ -141,7 +141,7 @@ class FeDualNewton(Method[NewtonServer]):
         """Before the first exchange, a survey of the projection of z."""
         flat = facts.flat
         guard = self._slide.init(facts, z)
-        point, room = entries_of(guard.at), room_of(facts.blocks, self._limits)
+        point, room = entries_of(guard.at), _room(facts.blocks, self._limits)
         plain = room == 0 or np.count_nonzero(point[: flat.split]) > room
         columns = np.arange(room) if room == flat.split else np.full(0 if plain else room, -1)
         size = 0 if plain else columns.size + point.size - flat.split
@@ -298,7 +298,7 @@ def _solve_among(blocks: Blocks, center: Place) -> NDArray[np.float64]:
 # Which columns the model is one of.
 
 
-def room_of(blocks: Blocks, limits: Limits) -> int:
+def _room(blocks: Blocks, limits: Limits) -> int:
     """Of how many entries of x second derivatives are asked for: all, some, or none."""
     size, split = blocks.quadratic.size, blocks.split
     always = np.count_nonzero(~blocks.may_rest[:split]) + size - split
@@ -334,7 +334,7 @@ def _is_known_everywhere(facts: Facts, server: NewtonServer) -> bool:
 
 def count_asked(problem: AbstractProblem) -> int:
     """Of how many entries of x second derivatives are asked for: of all, or at first of some."""
-    return room_of(blocks_of(flat_of(problem)), Limits.of(None))
+    return _room(blocks_of(flat_of(problem)), Limits.of(None))
 
 
 def describe_asked(problem: AbstractProblem) -> str:
@@ -355,7 +355,7 @@ def why_no_curvature(problem: AbstractProblem, *, of_all: bool = False) -> str:
     if not has_model(problem.geometry):
         return "a part of its domain declares no model_form"
     size = _count_variables(problem)
-    if size > MANY and (room := room_of(blocks := blocks_of(flat_of(problem)), Limits.of(None))) < blocks.split:
+    if size > MANY and (room := _room(blocks := blocks_of(flat_of(problem)), Limits.of(None))) < blocks.split:
         if of_all:
             return f"second derivatives of {size} variables are too many"
         if room == 0:

@@ -15,13 +15,16 @@ from support.deployments import free_port
 from support.patients import HOSPITALS
 from support.reconstruction import GOALS, hold, pooled, write_sites
 
+import fedualex as fx
 from fedualex import models
 from fedualex.algorithms import newton
 from fedualex.deploy import engines
 from fedualex.deploy.consortium.deployment import load_site, serve
+from fedualex.deploy.engine import RefusedError
 from fedualex.deploy.ledger import audit
 from fedualex.deploy.policy import POLICY
 from fedualex.deploy.threads import thread_engine
+from fedualex.runtime.status import Code
 from fedualex.tables import effects
 from fedualex.tables.fit import fit_into, plan_fit
 
@@ -46,6 +49,44 @@ def test_sites_have_the_model_of_a_fit_in_as_many_exchanges(tmp_path, goal, mask
     held = hold(tmp_path, goal, masked, ROWS, tol=TOL)
     assert_like_a_fit(tmp_path, goal, tmp_path / "deployment" / "server")
     assert not any(task == "survey" for task, *_ in held.asked)
+
+
+@pytest.mark.parametrize("masked", [False, True], ids=["plain", "masked"])
+@pytest.mark.parametrize("goal", ["fair", "fair-cox"])
+def test_sites_that_are_weighed_have_the_model_of_the_simulated_method(tmp_path, monkeypatch, goal, masked):
+    """And nearly that of a fit to 1e-10; of second derivatives nothing but sums in x leaves."""
+    held = hold(tmp_path, goal, masked, ROWS, tol=TOL, rounds=60)
+    found = models.load(tmp_path / "deployment" / "server")
+    plan = plan_fit(pooled(tmp_path, {"goal": goal, "tol": TOL, **given(goal), **GOALS[goal]}), tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr("fedualex.tables.fit.choose_method", lambda *_: (fx.FeDualCuts(), ""))
+        same = fit_into(tmp_path / "same", replace(plan))
+    np.testing.assert_allclose(found.weights, same.weights, atol=1e-9)
+    assert found.certificate["exchanges"] == same.certificate["exchanges"] <= 60
+    assert found.certificate["gap"] <= TOL
+    exactly = replace(plan, wanted=replace(plan.wanted, tol=1e-10))
+    np.testing.assert_allclose(found.weights, fit_into(tmp_path / "fit", exactly).weights, atol=1e-3)
+    assert all(arrays["alike"] for task, _, arrays in held.asked if task == "curvature")
+    told = [arrays for task, _, arrays in held.answered if task == "curvature"]
+    assert told
+    assert all(arrays["curvature.yx"].size == arrays["curvature.yy"].size == 0 for arrays in told)
+
+
+def test_a_server_that_asks_for_the_block_between_x_and_y_is_refused(tmp_path):
+    """Row m of it is the gradient of site m alone; in x alone it is answered."""
+    write_sites(tmp_path, ROWS, GOALS["fair"])
+    root, seen = deployment(tmp_path, "on", goal="fair", rounds=3, **GOALS["fair"]), []
+    run_in_threads(root, noting(seen))
+    site = load_site(root / "sites" / "north")
+    request = next(request for name, request, _ in seen if (name, request.task) == ("north", "curvature"))
+    for alike in (True, False):
+        asked = replace(request, arrays={**request.arrays, "alike": np.array(alike)}, nonce=f"another {alike}")
+        if alike:
+            assert site.work(asked)
+            continue
+        with pytest.raises(RefusedError, match="no second derivatives of a loss that weighs sites") as refusal:
+            site.work(asked)
+        assert refusal.value.code == Code.NO_CURVATURE
 
 
 def test_sites_are_asked_for_some_columns_of_a_wide_table(tmp_path, monkeypatch):
@@ -157,6 +198,17 @@ def test_where_a_site_refuses_the_run_goes_on_in_first_order(allowed, tmp_path, 
     assert "survey" in seen
     assert after.certificate["gap"] <= 1e-3
     assert after.certificate["exchanges"] > before.certificate["exchanges"]
+    assert "on without second derivatives: no valid answer of north" in caplog.text
+
+
+def test_where_a_site_that_is_weighed_refuses_the_run_goes_on_in_first_order(tmp_path, caplog):
+    write_sites(tmp_path, ROWS, GOALS["fair"])
+    root, seen = deployment(tmp_path, "on", goal="fair", tol=1e-2, rounds=200, **GOALS["fair"]), []
+    (root / "sites" / "north" / POLICY).write_text('curvature = "refuse"\n')
+    run_in_threads(root, noting(seen))
+    assert models.load(root / "server").certificate["gap"] <= 1e-2
+    answered = [name for name, request, _ in seen if request.task == "curvature"]
+    assert sorted(answered) == ["east", "west"]  # once, of everybody
     assert "on without second derivatives: no valid answer of north" in caplog.text
 
 

@@ -9,6 +9,7 @@ import jax
 import numpy as np
 
 from ...algorithms.base import Survey
+from ...algorithms.cuts import are_too_many
 from ...algorithms.newton import count_asked
 from ...compiling import double
 from ...data import Encoder
@@ -335,10 +336,11 @@ def _declare_run(
     view, method = recipe.problem(known, "elsewhere"), build_method(settings["method"])
     survey, one = declare_survey(view, 1), np.array([True])
     if method.asks_curvature:
+        if method.asks_alike and are_too_many(view):
+            return survey, None, None
         asked = count_asked(view)  # which ones is decided by the first survey
         named = ALL if asked == sizes_of(view.like)[0] else np.arange(asked)
-        bent = declare_curvature(view, one, one, named, method.asks_alike)
-        return survey, None, None if method.asks_alike and named.size else bent
+        return survey, None, declare_curvature(view, one, one, named, method.asks_alike)
     if method.outputs:  # it asks for losses and gradients alone
         return survey, None, None
     task = task_of(settings, view, known)

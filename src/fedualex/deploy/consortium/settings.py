@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from ...algorithms import FeDualSlide
+from ...algorithms.cuts import are_too_many
 from ...algorithms.newton import count_asked, why_no_curvature
 from ...problems import AbstractProblem
 from ...problems.recipe import sources_of
@@ -187,7 +188,8 @@ def _tolerance(settings: Json, problem: AbstractProblem, known: Sequence[Known])
     recipe, method = recipe_of_goal(settings), build_method(settings["method"])
     rows, view = recipe.counts(known), problem.without_data()
     few = min(rows) < Policy().rows_per_parameter * count_asked(view)
+    many = method.asks_alike and are_too_many(view)
     first_order = (
-        method.asks_curvature and not recipe.is_unpenalized and (why_no_curvature(view, of_all=method.asks_alike) or few)
+        method.asks_curvature and not recipe.is_unpenalized and (why_no_curvature(view) or few or many)
     )
     return default_tolerance(settings["problem"]["goal"], FeDualSlide() if first_order else method, int(sum(rows)))
