@@ -189,7 +189,5 @@ def _tolerance(settings: Json, problem: AbstractProblem, known: Sequence[Known])
     rows, view = recipe.counts(known), problem.without_data()
     few = min(rows) < Policy().rows_per_parameter * count_asked(view)
     many = method.asks_alike and are_too_many(view)
-    first_order = (
-        method.asks_curvature and not recipe.is_unpenalized and (why_no_curvature(view) or few or many)
-    )
+    first_order = method.asks_curvature and not recipe.is_unpenalized and (why_no_curvature(view) or few or many)
     return default_tolerance(settings["problem"]["goal"], FeDualSlide() if first_order else method, int(sum(rows)))
