@@ -16,6 +16,8 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 import fedualex as fx
 from fedualex.tables.fit import plan_fit
 from fedualex.tables.goals import GOALS
@@ -33,11 +35,13 @@ HEAD = """# Goals of `fedualex fit` on the bundled tables
 Measured on {day}, by `python benchmarks/fits.py`.
 
 Bundled tables, five clients at random, l1 (for low-rank nuclear) of .01, default tolerance, in at most 1,000 exchanges.
+The exchange after a gap of 1e-6 makes the coefficients' four digits: Newton's method squares what is left.
+Rounding is what the proved rounding of all sums has added to the gap.
 CPU seconds are those of one process from the plan of the fit to its answer, with all compilations. FeDualSlide, the
 choice before second derivatives were asked for, ends at the tolerance that it had then.
 
-| table | goal | exchanges | certified gap | tolerance | CPU s | exchanges of FeDualSlide | gap | tolerance | CPU s |
-|---|---|---|---|---|---|---|---|---|---|
+| table | goal | to 1e-6 | exchanges | gap | rounding | tolerance | CPU s | FeDualSlide | its gap | tolerance | CPU s |
+|---|---|---|---|---|---|---|---|---|---|---|---|
 """
 
 
@@ -48,9 +52,13 @@ def fitted(table: str, target: str, goal: str, method: str) -> dict[str, Any]:
     began = time.process_time()
     planned = plan_fit(settings, Path.cwd()).configuration
     tol = planned.options.tol if method == CHOICE else GOALS[goal].structure.tol
-    run = fx.solve(planned.problem, planned.method if method == CHOICE else fx.FeDualSlide(), rounds=1000, tol=tol)
+    limits = {"rounds": 1000, "tol": tol, "record_every": 1 if method == CHOICE else None}
+    run = fx.solve(planned.problem, planned.method if method == CHOICE else fx.FeDualSlide(), **limits)
     seconds = time.process_time() - began
-    return {"exchanges": run.exchanges, "gap": run.gap, "tol": tol, "seconds": seconds}
+    near = int(run.history["exchanges"][np.argmax(run.history["gap_bounds"] <= 1e-6)])
+    rounding = run.outputs["bounds"].certificate.rounding
+    cost = {"near": near, "exchanges": run.exchanges, "seconds": seconds}
+    return {**cost, "gap": run.gap, "rounding": rounding, "tol": tol}
 
 
 def in_a_process(*words: str) -> dict[str, Any]:
@@ -70,7 +78,10 @@ def main() -> None:
                 for method in (CHOICE, BEFORE):
                     found = in_a_process(table, target, goal, method)
                     count = str(found["exchanges"]) if found["gap"] <= found["tol"] else f"{found['exchanges']}, missed"
-                    cells += [count, f"{found['gap']:.1e}", f"{found['tol']:.0e}", f"{found['seconds']:.1f}"]
+                    own = [str(found["near"])] if method == CHOICE else []
+                    gaps = [found["gap"], *([found["rounding"]] if method == CHOICE else [])]
+                    cells += [*own, count, *(f"{gap:.1e}" for gap in gaps)]
+                    cells += [f"{found['tol']:.0e}", f"{found['seconds']:.1f}"]
                 lines.append(f"| {' | '.join(cells)} |")
                 print(lines[-1], flush=True)
     PAGE.write_text(HEAD.format(day=f"{date.today():%B %-d, %Y}") + "\n".join(lines) + "\n")

@@ -50,7 +50,7 @@ def test_fit_ends_with_the_certificate_the_test_and_named_coefficients(fair):
     assert re.search(r"town=(Lima|Oslo|Rome)", text)
     assert str(path / "model") in text
     model = models.load(path / "model")
-    assert model.certificate["gap"] <= model.certificate["tol"] == 1e-6
+    assert model.certificate["gap"] <= model.certificate["tol"] == 1e-8
     assert model.training["held_out"]["overall"]["accuracy"] > 0.7
     assert sum(model.training["clients"].values()) == model.training["rows"] == 150 - model.training["held_out"]["rows"]
     assert model.classes.tolist() == ["sick", "well"]
@@ -114,7 +114,7 @@ def test_the_same_through_a_file_and_json(fair, place):
     assert (place / "again" / "run" / "status.json").stat().st_mtime_ns == before
     assert (place / "again" / "model" / "model.json").exists()
     line = refused("fit", place / "fit.toml", "--tol", "0.5", "--out", place / "again")
-    assert "already holds a finished run with tol = 1e-06, where 0.5 is asked for: choose another --out" in line
+    assert "already holds a finished run with tol = 1e-08, where 0.5 is asked for: choose another --out" in line
 
 
 def test_a_finished_fit_is_not_taken_for_one_of_a_table_that_has_changed(place):
@@ -160,7 +160,7 @@ def test_a_fit_that_ends_short_of_tol_says_so(place):
     result = cli("fit", place / "patients.csv", *FIT, "--goal", "fair", "--rounds", 2, "--out", place / "short")
     assert result.exit_code == 3
     words = " ".join(result.output.split())
-    assert "Tolerance 1e-06 not reached: no model of this kind has an objective lower by more than" in words
+    assert "Tolerance 1e-08 not reached: no model of this kind has an objective lower by more than" in words
     assert "To come nearer, raise --rounds, or accept a larger --tol; with another --out." in words
     assert read(place / "short" / "model", "model.json")["certificate"]["status"] == "CERTIFIED"
 

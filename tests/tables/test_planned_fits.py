@@ -138,7 +138,7 @@ def test_bundled_tables_need_twelve_exchanges_to_the_default_tolerance(table, ta
     penalty = {"nuclear": 0.01} if goal == "low-rank" else {"l1": 0.01}
     settings = {"table": f"bundled:{table}", "target": target, "goal": goal, "clients": 5, **penalty}
     planned = plan_fit(settings, tmp_path).configuration
-    assert planned.options.tol == 1e-6
-    run = fx.solve(planned.problem, planned.method, rounds=13, tol=1e-6)
+    assert planned.options.tol == 1e-8
+    run = fx.solve(planned.problem, planned.method, rounds=13, tol=1e-8)
     assert run.status is fx.Status.OPTIMAL
     assert run.exchanges <= 12

@@ -182,8 +182,9 @@ GOALS: dict[str, Goal] = {
     "cox": Goal("the largest partial likelihood of times to an event, each client a stratum", HAZARD),
     "fair-cox": Goal("the same for the client for which a model gains least", WORST_HAZARD),
 }
-CLOSE, PER_ROW = 1e-6, 1e-11
-"""The gap at which printed digits hold, and what the rounding of sums over rows may add to it for each row."""
+CLOSE, PER_ROW = 1e-8, 1e-13
+"""A gap below which Newton's last step leaves coefficients four digits or more, and what the rounding of sums over rows
+may add to it for each row (benchmarks/results/fits.md)."""
 
 
 def default_tolerance(goal: str, method: Method, rows: int) -> float:

@@ -63,7 +63,7 @@ def exact(scores, answers, places):
         sums = summarize_effects(Logistic(), Design(scores[:, None], answers, np.ones(len(scores))), beta, meat=meat)
         found += [np.ravel(sums[name]) for name in ROUNDED if name in sums]
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(measures, "rounded", lambda sums: sums)
+        patched.setattr(measures, "round_to_step", lambda sums: sums)
         risks = merge_bins(summarize_risks(1 / (1 + np.exp(-scores)), answers > 0))
     return np.concatenate([*found, risks["bin_risk"]])
 
