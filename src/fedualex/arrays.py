@@ -139,10 +139,10 @@ def sums_of_groups(a: Array, labels: Any, count: int) -> Array:
 def sums_from_the_end(ratios: Array) -> Array:
     """T_j = 1 + ratio_j T_{j+1}, from the last j on, where T_{j+1} is 0."""
     if is_numpy():
-        found: Any = np.ones_like(ratios)
+        totals: Any = np.ones_like(ratios)
         for j in reversed(range(ratios.size - 1)):
-            found[j] += ratios[j] * found[j + 1]
-        return found
+            totals[j] += ratios[j] * totals[j + 1]
+        return totals
 
     def compose(later: tuple[Array, Array], step: tuple[Array, Array]) -> tuple[Array, Array]:
         """The affine maps t -> offset + ratio t, one after the other."""
@@ -164,5 +164,5 @@ def repeat(count: int, step: Callable[[Any, Array], Array], start: Array) -> Arr
     """step(k, a) for k = 0, 1, ..., count - 1, from a = start."""
     if is_numpy():
         return functools.reduce(lambda a, k: step(k, a), range(count), start)
-    found: Array = jax.lax.fori_loop(0, count, step, start)
-    return found
+    end: Array = jax.lax.fori_loop(0, count, step, start)
+    return end

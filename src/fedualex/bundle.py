@@ -431,8 +431,8 @@ def improve_bounds(flat: Flat, cuts: Cuts, known: KnownFloor, bounds: Bounds, *,
     mean = _normalize(cuts.weights)
     upper = _improve_upper(flat, cuts, jnp.concatenate([alone, mean[None]]), bounds.upper)
     tried = jnp.pad(tree.depend_on(jnp.concatenate([alone, mean[None]]), upper.bound), ((0, 0), (0, 1)))
-    found = _normalize(_multipliers(flat, cuts, known, upper, bounds.lower)) if model else tried[-1]
-    tried = jnp.concatenate([tried, found[None]])
+    multipliers = _normalize(_multipliers(flat, cuts, known, upper, bounds.lower)) if model else tried[-1]
+    tried = jnp.concatenate([tried, multipliers[None]])
     return Bounds(upper, _improve_lower(flat, cuts, known, tried, bounds.lower))
 
 

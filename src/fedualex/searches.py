@@ -74,8 +74,8 @@ def minimize_nonnegative(
         flattens = (value <= now.value + rounding) & (slope < 0.5 * now.slope)
         good = begins | decreases | downhill | flattens
         hessian = jnp.where(begins, now.hessian, _update_hessian(now.hessian, c - now.weights, gradient - now.gradient))
-        found = c, value, gradient, slope, hessian
-        c, value, gradient, slope, hessian = (jnp.where(good, *both) for both in zip(found, now[:5], strict=True))
+        reached = c, value, gradient, slope, hessian
+        c, value, gradient, slope, hessian = (jnp.where(good, *both) for both in zip(reached, now[:5], strict=True))
         damping = jnp.where(good, jnp.maximum(now.damping / FACTOR, LEAST * mean), now.damping * FACTOR)
         failures = jnp.where(good, 0, now.failures + 1)
         ended = (failures > FAILURES) | (slope <= accuracy)

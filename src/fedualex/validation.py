@@ -69,12 +69,12 @@ def real_csr(name: str, value: Any) -> "csr_array":
     if hasattr(value, "check_format"):
         _check_indices(name, value)
     with np.errstate(over="ignore"):  # refused below
-        found = csr_array(value, dtype=np.float64, copy=True)
-        found.sum_duplicates()
-    if not np.all(np.isfinite(found.data)):
+        matrix = csr_array(value, dtype=np.float64, copy=True)
+        matrix.sum_duplicates()
+    if not np.all(np.isfinite(matrix.data)):
         raise ValueError(f"{name} must be finite: a real matrix, got {short(value)} with nan or infinite entries")
-    found.eliminate_zeros()
-    return found
+    matrix.eliminate_zeros()
+    return matrix
 
 
 def refuse_sparse(name: str, value: Any, accepted: str) -> None:
@@ -146,12 +146,12 @@ def plain_array(name: str, value: object) -> Values:
 def row_weights(weight: object, rows: int, name: str = "sample_weight") -> Reals:
     """A number >= 0 for each row, not all 0, given by this name."""
     accepted = f"{rows} numbers >= 0, one for each row of X, not all of them zero, with a finite sum"
-    found: Reals = real_array(name, weight, accepted, truth=True)
+    factors: Reals = real_array(name, weight, accepted, truth=True)
     with np.errstate(over="ignore"):  # refused here
-        fits = found.shape == (rows,) and not np.any(found < 0) and 0 < found.sum() < np.inf
+        fits = factors.shape == (rows,) and not np.any(factors < 0) and 0 < factors.sum() < np.inf
     if not fits:
         raise ValueError(f"{name} must be {accepted}, got {short(weight)}")
-    return found
+    return factors
 
 
 def refuse_masked(name: str, value: object) -> None:
@@ -233,8 +233,8 @@ def encode_labels(name: str, values: object, rows: int | None = None) -> tuple[V
         raise ValueError(f"{name} must hold {count}labels in one column, got an array of shape {array.shape}")
     if gone.any():
         row = int(np.argmax(gone))
-        found = f"{short(array[row].item())} in row {row + 1} of {array.size}"
-        raise ValueError(f"{name} must not contain nan, None or empty text, got {found}")
+        missed = f"{short(array[row].item())} in row {row + 1} of {array.size}"
+        raise ValueError(f"{name} must not contain nan, None or empty text, got {missed}")
     return names, number.astype(np.int32)  # the index type of both precisions
 
 

@@ -225,9 +225,11 @@ class FeDualNewton(Method[NewtonServer]):
     def _places(self, server: NewtonServer, answer: list[Surveyed]) -> list[Place]:
         """Second derivatives that nobody was asked for are those of the center."""
         points = np.asarray(server.ahead)[np.asarray(server.there)]
-        second = [server.center.jacobian if found.curvature is None else found.curvature.jacobian for found in answer]
+        second = [
+            server.center.jacobian if survey.curvature is None else survey.curvature.jacobian for survey in answer
+        ]
         parts = zip(points, answer, second, strict=True)
-        return [Place(point, entries_of(found.operator), own, server.columns) for point, found, own in parts]
+        return [Place(point, entries_of(survey.operator), own, server.columns) for point, survey, own in parts]
 
     def _choose_center(
         self, server: NewtonServer, places: list[Place], merits: NDArray[np.float64], before: float

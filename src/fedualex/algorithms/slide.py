@@ -479,8 +479,8 @@ class FeDualSlide(Method[SlideServer]):
         if isinstance(answer, Stepped):
             at = facts.flat.geometry.project(answer.mean)
             return server._replace(want=PROBE, at=at, local_rounds=int(server.local_rounds) + 1)
-        (found,) = answer
-        return self._tell_survey(facts, server, found)
+        (survey,) = answer
+        return self._tell_survey(facts, server, survey)
 
     def point(self, server: SlideServer, geometry: Any) -> Saddle:
         """Where the next survey is."""

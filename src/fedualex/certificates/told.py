@@ -51,23 +51,23 @@ class ToldErrors:
 
     def remember(self, points: Sequence[Saddle], starts: Sequence[Saddle | None], surveys: Sequence[Surveyed]) -> None:
         """Of points, with where steps to them began whose cuts were asked for."""
-        for point, start, found in zip(points, starts, surveys, strict=True):
-            if found.errors is not None:
-                at, errors = entries(point), self._total(point, found, found.errors)
+        for point, start, survey in zip(points, starts, surveys, strict=True):
+            if survey.errors is not None:
+                at, errors = entries(point), self._total(point, survey, survey.errors)
                 self._keep(_name(at, at), errors)
                 if start is not None:
                     self._keep(_name(at, entries(start)), errors)
         while len(self._kept) > KEPT:
             del self._kept[next(iter(self._kept))]
 
-    def _total(self, point: Saddle, found: Surveyed, told: SurveyErrors) -> Numbers:
+    def _total(self, point: Saddle, survey: Surveyed, told: SurveyErrors) -> Numbers:
         """What clients say, what the way of adding does to all numbers, and what is rounded where bounds are made."""
         reach = np.concatenate([np.abs(entries(point.x)), np.abs(entries(point.y)) + farthest(self.problem, point)[1]])
-        slopes = np.abs(entries(found.operator))
-        size, steepest = abs(float(found.value)) + float(slopes @ reach), np.max(np.abs(entries(found.operator.x)))
-        if found.cut is not None:
-            size = max(size, abs(float(found.cut.offset)))
-            steepest = max(steepest, np.max(np.abs(entries(found.cut.slope))))
+        slopes = np.abs(entries(survey.operator))
+        size, steepest = abs(float(survey.value)) + float(slopes @ reach), np.max(np.abs(entries(survey.operator.x)))
+        if survey.cut is not None:
+            size = max(size, abs(float(survey.cut.offset)))
+            steepest = max(steepest, np.max(np.abs(entries(survey.cut.slope))))
         own = 2 * (reach.size + COUNT) * UNIT
         offset, slope, moved = (SECOND * max(float(number), 0.0) + self.sum_error for number in told)
         offset += own * size + 2 * self.sum_error * (1 + float(np.sum(reach)))

@@ -35,23 +35,23 @@ def theory(file: Path, as_json: bool) -> None:
     """Constants, step sizes and bounds for the run of a TOML file, as printed in the paper and as corrected."""
     from ..runs.settings import bounds_of, configure, read_toml
 
-    found = bounds_of(configure(read_toml(file), file.parent))
+    bounds = bounds_of(configure(read_toml(file), file.parent))
     if as_json:
-        print_json(found)
+        print_json(bounds)
         return
     from rich.table import Table
 
     constants = Table("constant", "value", "how", title="Constants")
-    for name, constant in found["constants"].items():
+    for name, constant in bounds["constants"].items():
         constants.add_row(name, _number(constant["value"]), constant["how"])
     print_table(constants)
     table = Table("result", "version", "largest step", "best step", "bound there", "terms", title="Steps and bounds")
-    for bound in found["bounds"]:
+    for bound in bounds["bounds"]:
         terms = ", ".join(f"{name} {_number(value)}" for name, value in bound["terms"].items())
         cells = (_number(bound[key]) for key in ("step_limit", "best_step", "total"))
         table.add_row(bound["result"], bound["version"], *cells, terms)
     print_table(table)
-    for note in found["notes"]:
+    for note in bounds["notes"]:
         echo(note)
 
 

@@ -41,17 +41,17 @@ def audit(
 
     if acknowledge is not None:
         ledgers.acknowledge(site_folder, acknowledge)
-    found = ledgers.audit(site_folder, run, since, kind, values=values)
+    report = ledgers.audit(site_folder, run, since, kind, values=values)
     if as_json:
-        print_json(found)
+        print_json(report)
     else:
-        _show(found)
-    if found["damage"]:
+        _show(report)
+    if report["damage"]:
         raise SystemExit(1)
 
 
-def _show(found: Json) -> None:
-    for line in found["lines"]:
+def _show(report: Json) -> None:
+    for line in report["lines"]:
         what = [_arrays(line, "in_the_clear"), _arrays(line, "under_masks"), line["note"]]
         if line["epsilon"] is not None:
             what.append(f"epsilon {line['epsilon']:.3g}")
@@ -61,15 +61,15 @@ def _show(found: Json) -> None:
         if "values" in line and line["sha256"]:
             kept = line["values"]
             echo("    not kept" if kept is None else "\n".join(f"    {n} = {json.dumps(v)}" for n, v in kept.items()))
-    totals = found["totals"]
+    totals = report["totals"]
     tasks = ", ".join(f"{count} {task}" for task, count in totals["tasks"].items()) or "none"
     echo(f"releases: {totals['releases']} ({tasks}) in {totals['runs']} runs, {totals['bytes']} bytes")
     masked, clear = totals["under_masks"], totals["in_the_clear"]
     echo(f"with something in the clear: {clear}; under masks: {masked}; with noise: {totals['with_noise']}")
     if totals["epsilon"] is not None:
         echo(f"epsilon spent: {totals['epsilon']:.4g} (delta {totals['delta']:g})")
-    echo(f"head: {found['head']}")
-    echo(f"ledger: DAMAGED, {found['damage']}" if found["damage"] else "ledger: whole")
+    echo(f"head: {report['head']}")
+    echo(f"ledger: DAMAGED, {report['damage']}" if report["damage"] else "ledger: whole")
 
 
 def _arrays(line: Json, how: str) -> str:
@@ -132,11 +132,11 @@ def check(site: Path, as_json: bool) -> None:
     """Read a site's table and rules, in its folder SITE, and show what would leave it; needs no network."""
     from ..deploy.consortium.check import check_site
 
-    found = check_site(site)
+    checked = check_site(site)
     if as_json:
-        print_json(found.plain())
+        print_json(checked.plain())
         return
-    echo(found.words)
+    echo(checked.words)
 
 
 @click.command()
@@ -148,13 +148,13 @@ def doctor(party: Path, quick: bool, as_json: bool) -> None:
     """Look at everything that a run needs at one party, in its folder PARTY. Exit code 1: something is wrong."""
     from ..deploy.consortium.doctor import examine, is_well
 
-    found = examine(party, quick=quick)
+    findings = examine(party, quick=quick)
     if as_json:
-        print_json({"well": is_well(found), "findings": [vars(finding) for finding in found]})
+        print_json({"well": is_well(findings), "findings": [vars(finding) for finding in findings]})
     else:
-        for finding in found:
+        for finding in findings:
             echo(f"{finding.state:5}  {finding.about:12}  {finding.text}")
-    if not is_well(found):
+    if not is_well(findings):
         raise SystemExit(1)
 
 
@@ -323,18 +323,18 @@ def status(folder: Path, watch: bool, port: int, as_json: bool) -> None:
 
     control, _ = engine_of(folder)
     engine, _ = control.state(folder)
-    history, found = stored_run(folder)[0], ending(folder)
+    history, end = stored_run(folder)[0], ending(folder)
     failure = failure_of(layout_of(folder).server)
     last = history[-1] if history else {}
     if as_json:
         so_far = {key: last.get(key) for key in ("round", "exchanges")}
-        print_json({"engine": engine, **so_far, "status": found, "failure": failure, "run": str(run_folder(folder))})
+        print_json({"engine": engine, **so_far, "status": end, "failure": failure, "run": str(run_folder(folder))})
         return
     echo(f"engine: {engine}")
     if failure is not None:
         echo(f"the server could not go on: {failure}")
     echo(f"last record: round {last['round']}, {last['exchanges']} exchanges" if last else "no record yet")
-    echo(f"status: {ending_words(found)}" if found else "status: not ended")
+    echo(f"status: {ending_words(end)}" if end else "status: not ended")
 
 
 @deploy.command()

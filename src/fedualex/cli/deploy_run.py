@@ -253,9 +253,9 @@ def ending(folder: Path) -> Json | None:
     return None if model is None else dict(model.certificate)
 
 
-def ending_words(found: Json) -> str:
+def ending_words(status: Json) -> str:
     """In a word, or two."""
-    return ", ".join(found[key] for key in ("status", "stop") if key in found)
+    return ", ".join(status[key] for key in ("status", "stop") if key in status)
 
 
 # A run is sent to its engine, and a command that follows it lets go of it.
@@ -344,24 +344,24 @@ def run_deployment(folder: Path, as_json: bool) -> None:
     written = _identify_result(folder)
     if failure_of(layout_of(folder).server) or written is None or (written == before and said != FINISHED):
         raise RuntimeError(_without_result(folder, said))
-    _, found = stored_run(folder)
+    _, status = stored_run(folder)
     model = kept_model(folder)
-    if found is None:
+    if status is None:
         _tell_model(folder, model, as_json)
         sys.exit(0 if model.certificate["status"] == "OPTIMAL" else 3)
     tol = load(run_folder(folder)).manifest["configuration"]["run"]["tol"]
     if as_json:
         print_json(
-            {"folder": str(run_folder(folder)), **found, **({} if model is None else {"model": description(model)})}
+            {"folder": str(run_folder(folder)), **status, **({} if model is None else {"model": description(model)})}
         )
     elif model is not None:
         _tell_model(folder, model, as_json)
     else:
-        print_outputs(found)
+        print_outputs(status)
     if not as_json:
-        echo(status_line(found, tol))
+        echo(status_line(status, tol))
         echo(f"run: {run_folder(folder)}")
-    sys.exit(exit_code(found, tol))
+    sys.exit(exit_code(status, tol))
 
 
 def _tell_model(folder: Path, model: Any, as_json: bool) -> None:
@@ -520,11 +520,11 @@ def _judge(folder: Path, control: "Control", said: str, before: object) -> tuple
 
     if said == REJOINED:
         control.stop(folder)
-        _, found = stored_run(folder)
-        return control.state(folder)[0], found is None or found["stop"] == INTERRUPTED
-    _, found = stored_run(folder)
+        _, status = stored_run(folder)
+        return control.state(folder)[0], status is None or status["stop"] == INTERRUPTED
+    _, status = stored_run(folder)
     unsaid, new = failure_of(layout_of(folder).server) is None, _identify_result(folder) != before
-    if again := said == FAILED and new and unsaid and found is not None and found["stop"] == INTERRUPTED:
+    if again := said == FAILED and new and unsaid and status is not None and status["stop"] == INTERRUPTED:
         echo("the engine ended the run, as when a site's job process dies: it is sent again", err=True)
     elif again := said in (LOST, FAILED) and not new and unsaid and not _has_full_disk(folder):
         echo(

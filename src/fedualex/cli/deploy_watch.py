@@ -86,8 +86,8 @@ def _columns(server: Path) -> list[str]:
     from ..deploy.consortium.differences import FILE, tell_column
 
     file = server / FILE
-    found = json.loads(file.read_text()) if file.exists() else {}
-    return [tell_column(name, found[name]) for name in sorted(found)]
+    differences = json.loads(file.read_text()) if file.exists() else {}
+    return [tell_column(name, differences[name]) for name in sorted(differences)]
 
 
 def _gap(record: Json) -> float | None:
@@ -138,22 +138,21 @@ td:first-child {{ white-space: nowrap; }}
 WIDTH, HEIGHT, TOP = 900.0, 130.0, 20.0
 
 
-def page(found: Json) -> str:
+def page(view: Json) -> str:
     """The snapshot for people."""
-    sites = [_site_row(name, site) for name, site in found["sites"].items()]
+    sites = [_site_row(name, site) for name, site in view["sites"].items()]
     repaired = [
-        (_clock(one["since"]), _clock(one["repaired"]), one["party"], _words(one))
-        for one in reversed(found["repaired"])
+        (_clock(one["since"]), _clock(one["repaired"]), one["party"], _words(one)) for one in reversed(view["repaired"])
     ]
-    errors = [(_clock(error["time"]), error["message"]) for error in reversed(found["errors"])]
+    errors = [(_clock(error["time"]), error["message"]) for error in reversed(view["errors"])]
     return PAGE.format(
         style=files("fedualex").joinpath("report/web/page.css").read_text(),
-        title=html.escape(f"fedualex: {found['folder']}"),
-        answer=html.escape(_answer(found)),
-        state=html.escape(_state(found)),
-        gaps=_gap_chart(found["gaps"], found["tol"]),
+        title=html.escape(f"fedualex: {view['folder']}"),
+        answer=html.escape(_answer(view)),
+        state=html.escape(_state(view)),
+        gaps=_gap_chart(view["gaps"], view["tol"]),
         sites=_table(("site", "last answer", "now", "complaints so far"), sites),
-        columns=_section("Columns that differ", _table((), [(text,) for text in found["columns"]])),
+        columns=_section("Columns that differ", _table((), [(text,) for text in view["columns"]])),
         repaired=_section("Repaired", _table(("since", "until", "site", "what was said"), repaired)),
         errors=_section("Errors of the server", _table(("time", "message"), errors)),
         every=SECONDS,
@@ -161,23 +160,23 @@ def page(found: Json) -> str:
     )
 
 
-def _answer(found: Json) -> str:
-    gap = "no certificate yet" if found["gap"] is None else f"certified gap <= {gap_in_short(found['gap'])}"
-    return gap if found["tol"] is None else f"{gap}; the run ends at {found['tol']:g}"
+def _answer(view: Json) -> str:
+    gap = "no certificate yet" if view["gap"] is None else f"certified gap <= {gap_in_short(view['gap'])}"
+    return gap if view["tol"] is None else f"{gap}; the run ends at {view['tol']:g}"
 
 
-def _state(found: Json) -> str:
-    if found["failure"]:
-        parts = [f"the server could not go on: {found['failure']}"]
-    elif found["status"]:
-        parts = [f"ended: {found['status']}"]
+def _state(view: Json) -> str:
+    if view["failure"]:
+        parts = [f"the server could not go on: {view['failure']}"]
+    elif view["status"]:
+        parts = [f"ended: {view['status']}"]
     else:
-        parts = [f"engine: {found['engine']}"] + [f"asked last: {found['asked']}"] * (found["asked"] is not None)
-    if found["round"] is not None:
-        parts.append(f"round {found['round']}, {found['exchanges']} exchanges in {_duration(found['seconds'])}")
-        parts.append(f"{_size(found['bytes_up'])} up, {_size(found['bytes_down'])} down")
-    if found["left"] is not None:
-        parts.append(f"about {_duration(found['left'])} left if the gap goes on to shrink as it did")
+        parts = [f"engine: {view['engine']}"] + [f"asked last: {view['asked']}"] * (view["asked"] is not None)
+    if view["round"] is not None:
+        parts.append(f"round {view['round']}, {view['exchanges']} exchanges in {_duration(view['seconds'])}")
+        parts.append(f"{_size(view['bytes_up'])} up, {_size(view['bytes_down'])} down")
+    if view["left"] is not None:
+        parts.append(f"about {_duration(view['left'])} left if the gap goes on to shrink as it did")
     return "; ".join(parts)
 
 
@@ -250,22 +249,22 @@ def _table(titles: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 # The same for programs.
 
 
-def metrics(found: Json) -> str:
+def metrics(view: Json) -> str:
     """The snapshot in Prometheus's text format; what is not known yet is left out."""
     values = {
-        "fedualex_run_live": int(found["live"]),
-        "fedualex_round": found["round"],
-        "fedualex_exchanges_total": found["exchanges"],
-        "fedualex_seconds_total": found["seconds"],
-        "fedualex_bytes_up_total": found["bytes_up"],
-        "fedualex_bytes_down_total": found["bytes_down"],
-        "fedualex_certified_gap": found["gap"],
+        "fedualex_run_live": int(view["live"]),
+        "fedualex_round": view["round"],
+        "fedualex_exchanges_total": view["exchanges"],
+        "fedualex_seconds_total": view["seconds"],
+        "fedualex_bytes_up_total": view["bytes_up"],
+        "fedualex_bytes_down_total": view["bytes_down"],
+        "fedualex_certified_gap": view["gap"],
     }
     lines = [text for name, value in values.items() if value is not None for text in (_kind(name), f"{name} {value}")]
     each: dict[str, Json] = {
-        "fedualex_site_complaints_total": {name: site["complaints"] for name, site in found["sites"].items()},
-        "fedualex_site_missing": {name: int(site["open"] is not None) for name, site in found["sites"].items()},
-        "fedualex_site_last_answer_seconds": {n: site["heard"] for n, site in found["sites"].items() if site["heard"]},
+        "fedualex_site_complaints_total": {name: site["complaints"] for name, site in view["sites"].items()},
+        "fedualex_site_missing": {name: int(site["open"] is not None) for name, site in view["sites"].items()},
+        "fedualex_site_last_answer_seconds": {n: site["heard"] for n, site in view["sites"].items() if site["heard"]},
     }
     for name, of_sites in each.items():
         lines += [_kind(name), *(f'{name}{{site="{site}"}} {value}' for site, value in of_sites.items())]

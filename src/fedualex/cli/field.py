@@ -50,19 +50,19 @@ def benchmark(
         tasks, entrants = tasks | more_tasks, entrants | more_entrants
     tasks, entrants = _choose(problems, ";", tasks, "problems"), _choose(methods, ",", entrants, "methods")
     with progress() as show:
-        found = field.benchmark(
+        results = field.benchmark(
             out,
             problems=tasks,
             methods=entrants,
             quick=quick,
             show=lambda name, label, done, total: show("benchmark", "runs", done, total),
         )
-    page = field.write_page(found)[0]
+    page = field.write_page(results)[0]
     if as_json:
-        solved = {f"{level:g}": field.count_solved(found, level) for level in field.LEVELS}
-        print_json({"folder": str(out), "page": str(page), "solved": solved, "problems": found.problems})
+        solved = {f"{level:g}": field.count_solved(results, level) for level in field.LEVELS}
+        print_json({"folder": str(out), "page": str(page), "solved": solved, "problems": results.problems})
         return
-    echo(field.headline(found))
+    echo(field.headline(results))
     echo(f"page: {page}")
 
 

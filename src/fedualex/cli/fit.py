@@ -52,7 +52,7 @@ def _references(context: click.Context, option: click.Parameter, given: tuple[st
 
 def _limits(context: click.Context, option: click.Parameter, given: tuple[str, ...]) -> float | dict[str, float] | None:
     """A number, or GROUP=NUMBER as often as it is given."""
-    found = dict[str, float]()
+    limits = dict[str, float]()
     for one in given:
         name, _, number = one.rpartition("=")
         try:
@@ -63,10 +63,10 @@ def _limits(context: click.Context, option: click.Parameter, given: tuple[str, .
             raise BadInput(f"--limit must be GROUP=NUMBER, such as north=0.4, or one NUMBER, above 0, got {one!r}")
         if not name:
             return limit
-        if name in found:
+        if name in limits:
             raise BadInput(f"--limit must name every group once, got {name!r} twice")
-        found[name] = limit
-    return found or None
+        limits[name] = limit
+    return limits or None
 
 
 class NumberOr(click.ParamType):  # type: ignore[type-arg]  # older versions have no argument
@@ -235,14 +235,14 @@ def predict(
     from ..models import load
     from ..storage import write_atomically
 
-    found = load(model).calibrated() if calibrated else load(model)
-    rows = _rows_for(found, table, [*(keep or []), *([clients] if clients else [])], key)
-    for sentence in (*_describe_unseen(found, rows), *_beyond(found, rows)):
+    fitted = load(model).calibrated() if calibrated else load(model)
+    rows = _rows_for(fitted, table, [*(keep or []), *([clients] if clients else [])], key)
+    for sentence in (*_describe_unseen(fitted, rows), *_beyond(fitted, rows)):
         echo_line(f"note: {sentence}", err=True)
-    with name_rows(rows, key or found.training.get("id")):
-        columns = predictions(found, rows)
+    with name_rows(rows, key or fitted.training.get("id")):
+        columns = predictions(fitted, rows)
     if survival:
-        columns |= _survival(model, found, rows, clients, survival)
+        columns |= _survival(model, fitted, rows, clients, survival)
     if twice := [name for name in keep or () if name in columns]:
         raise ValueError(f"keep must name columns that predict does not write, got {twice[0]!r}")
     text = as_text(kept_columns(rows, keep or []) | columns, as_json)
@@ -314,8 +314,8 @@ def _beyond(model: "Model", rows: Any) -> list[str]:
 
 def kept_columns(table: Any, names: list[str]) -> dict[str, list[Any]]:
     """Columns of a table as a file has them; None where a value is missing."""
-    found = {name: table[name].tolist() for name in names}
-    return {name: [None if value != value else value for value in column] for name, column in found.items()}
+    columns = {name: table[name].tolist() for name in names}
+    return {name: [None if value != value else value for value in column] for name, column in columns.items()}
 
 
 @click.command()
@@ -333,11 +333,11 @@ def evaluate(model: Path, table: str, clients: str | None, key: str | None, out:
     from ..storage import write_atomically
     from ..tables.measures import evaluate_model
 
-    found = load(model)
-    rows = _rows_for(found, table, [], key)
-    with name_rows(rows, key or found.training.get("id")):
-        measures = evaluate_model(found, rows, clients)
-    notes = [*_describe_unseen(found, rows), *_holes(found, rows, measures.dropped), *_beyond(found, rows)]
+    fitted = load(model)
+    rows = _rows_for(fitted, table, [], key)
+    with name_rows(rows, key or fitted.training.get("id")):
+        measures = evaluate_model(fitted, rows, clients)
+    notes = [*_describe_unseen(fitted, rows), *_holes(fitted, rows, measures.dropped), *_beyond(fitted, rows)]
     for note in notes:
         echo_line(f"note: {note}", err=True)
     if out is not None:
@@ -345,7 +345,7 @@ def evaluate(model: Path, table: str, clients: str | None, key: str | None, out:
     if as_json:
         print_json({"notes": notes, **measures.plain()})
         return
-    show_measures(found, measures.plain(), title=f"On {rows.rows - measures.dropped} rows of {rows.source}:")
+    show_measures(fitted, measures.plain(), title=f"On {rows.rows - measures.dropped} rows of {rows.source}:")
     if out is not None:
         echo(f"measures: {out}")
 
@@ -373,13 +373,13 @@ def summary(model: Path, errors: str | None, path: bool, out: Path | None, as_js
         else:
             show_path(kept, columns)
         return
-    found = kept.effects(errors)
-    if out is not None and "refused" not in found:
-        write_atomically(out, as_text(effect_columns(found), False).encode())
+    effects = kept.effects(errors)
+    if out is not None and "refused" not in effects:
+        write_atomically(out, as_text(effect_columns(effects), False).encode())
     if as_json:
-        print_json(found)
+        print_json(effects)
         return
-    show_effects(kept, found)
+    show_effects(kept, effects)
     if out is not None:
         echo(f"effects: {out}")
 
@@ -392,8 +392,8 @@ def explain(model: Path, as_json: bool) -> None:
     """What a MODEL predicts from what, what is certified about it, and how it fared on held-out rows."""
     from ..models import load
 
-    found = load(model)
+    fitted = load(model)
     if as_json:
-        print_json(description(found))
+        print_json(description(fitted))
     else:
-        show(found, None)
+        show(fitted, None)

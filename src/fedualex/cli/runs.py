@@ -196,17 +196,17 @@ def print_outputs(status: Json) -> None:
     from rich.table import Table
 
     outputs = status["outputs"]
-    shifted = any(abs(found["shift"]) > found["rounding"] for found in outputs.values())
+    shifted = any(abs(output["shift"]) > output["rounding"] for output in outputs.values())
     columns = {
-        "output": [_name(name, found, status["output"]) for name, found in outputs.items()],
-        "gap <=": [gap_in_short(found["gap"]) for found in outputs.values()],
-        "x part": ["" if found["gap"] is None else gap_in_short(found["gap_x"]) for found in outputs.values()],
-        "y part": ["" if found["gap"] is None else gap_in_short(found["gap_y"]) for found in outputs.values()],
-        "shift": [f"{found['shift']:.3g}" if shifted else "" for found in outputs.values()],
-        "rounding": ["" if found["gap"] is None else gap_in_short(found["rounding"]) for found in outputs.values()],
-        "density": ["" if found["density"] is None else f"{found['density']:.3f}" for found in outputs.values()],
-        "rank": ["" if found["rank"] is None else " / ".join(map(str, found["rank"])) for found in outputs.values()],
-        "status": [found["status"] for found in outputs.values()],
+        "output": [_name(name, output, status["output"]) for name, output in outputs.items()],
+        "gap <=": [gap_in_short(output["gap"]) for output in outputs.values()],
+        "x part": ["" if output["gap"] is None else gap_in_short(output["gap_x"]) for output in outputs.values()],
+        "y part": ["" if output["gap"] is None else gap_in_short(output["gap_y"]) for output in outputs.values()],
+        "shift": [f"{output['shift']:.3g}" if shifted else "" for output in outputs.values()],
+        "rounding": ["" if output["gap"] is None else gap_in_short(output["rounding"]) for output in outputs.values()],
+        "density": ["" if output["density"] is None else f"{output['density']:.3f}" for output in outputs.values()],
+        "rank": ["" if output["rank"] is None else " / ".join(map(str, output["rank"])) for output in outputs.values()],
+        "status": [output["status"] for output in outputs.values()],
     }
     kept = {name: cells for name, cells in columns.items() if any(cells)}
     title = "certified gaps, * the answer"
@@ -220,9 +220,9 @@ def print_outputs(status: Json) -> None:
         echo(f"precision of the rounds: {status['precision']}")
 
 
-def _name(name: str, found: Json, answer: str) -> str:
+def _name(name: str, output: Json, answer: str) -> str:
     """An output by name, with where it is from, starred if it is the answer."""
-    label = f"{name} ({found['origin']})" if found["origin"] else name
+    label = f"{name} ({output['origin']})" if output["origin"] else name
     return f"{label} *" if name == answer else label
 
 
@@ -281,8 +281,8 @@ def _line(check: Any) -> str:
     of = f"{check.output}: " if check.output else ""
     if check.agrees is None:
         return f"  not checked: {of}{check.what}"
-    found = "" if check.found is None else f" (stored {_text(check.stored)}, found {_text(check.found)})"
-    return f"  DIFFERS: {of}{check.what}{found}"
+    numbers = "" if check.found is None else f" (stored {_text(check.stored)}, found {_text(check.found)})"
+    return f"  DIFFERS: {of}{check.what}{numbers}"
 
 
 def _print_table(checks: Iterable[Any]) -> None:

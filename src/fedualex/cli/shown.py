@@ -25,8 +25,8 @@ def predictions(model: "Model", table: Any) -> dict[str, list[Any]]:
     """The columns of the file that `predict` writes."""
     scores = model.decision_function(table)
     if model.several:
-        found = zip(model.target, model.answers.of(scores).T.tolist(), strict=True)
-        return {f"prediction of {name}": column for name, column in found}
+        targets = zip(model.target, model.answers.of(scores).T.tolist(), strict=True)
+        return {f"prediction of {name}": column for name, column in targets}
     columns = {"prediction": model.answers.of(scores).tolist()}
     beside = model.answers.reading.columns(scores, model.answers)
     return columns | {name: column.tolist() for name, column in beside.items()}
@@ -114,12 +114,12 @@ def _show_how(training: Json, tol: float | None) -> None:
 
 def claim(model: "Model") -> str:
     """The certificate in words."""
-    found, gap, tol = model.certificate, model.certificate.get("gap"), model.certificate.get("tol")
+    certificate, gap, tol = model.certificate, model.certificate.get("gap"), model.certificate.get("tol")
     clients = len(model.training.get("clients", ()))
-    cost = f"{found.get('exchanges')} exchanges with {clients} client{'s' * (clients != 1)}"
+    cost = f"{certificate.get('exchanges')} exchanges with {clients} client{'s' * (clients != 1)}"
     if gap is None:
-        return f"Nothing is certified ({found.get('meaning')}) after {cost}."
-    above = found.get("violation")
+        return f"Nothing is certified ({certificate.get('meaning')}) after {cost}."
+    above = certificate.get("violation")
     limit = "" if above is None else f" Its limit is exceeded by at most {round_up(above, 3)}."
     known = f"no model of this kind has an objective lower by more than {round_up(gap, 3)}, known after {cost}.{limit}"
     if tol is None or gap <= tol:
@@ -139,16 +139,16 @@ def show_effects(model: "Model", effects: Json, most: int | None = None) -> None
 
     from ..inference.table import Effects
 
-    found = Effects.read(effects)
-    rows = found.rows
+    table = Effects.read(effects)
+    rows = table.rows
     order = sorted(range(len(rows)), key=lambda j: (rows[j].name.startswith(INTERCEPT), -abs(np.nan_to_num(rows[j].z))))
-    kept, names = order[:most], found.header()
+    kept, names = order[:most], table.header()
     own = ", with an intercept for each client" if effects.get("own_intercepts") else ""
     print_paragraph(f"Effects on {_outcome(model)} (without penalty{own}), the surest first:")
-    first = names.index(found.effect) if found.effect in names else names.index("estimate")
+    first = names.index(table.effect) if table.effect in names else names.index("estimate")
     interval = next(j for j, name in enumerate(names[first:], first) if name.endswith("interval"))
     shown = [*range(names.index("estimate")), first, interval, names.index("p")]
-    cells, heads = found.cells(), [names[j].removeprefix("its ") for j in shown]
+    cells, heads = table.cells(), [names[j].removeprefix("its ") for j in shown]
     lines = [[cells[j][column] for column in shown] for j in kept]
     for line, j in zip(lines, kept, strict=True):
         if np.isnan(rows[j].estimate):
@@ -159,7 +159,7 @@ def show_effects(model: "Model", effects: Json, most: int | None = None) -> None
     for name, curve in (effects.get("curves") or {}).items():
         if (chance := curve["bends"]) is not None:
             print_paragraph(f"The effect of {name} bends with p = {chance:.2g} (Wald's test of a straight line).")
-    for sentence in found.words:
+    for sentence in table.words:
         print_paragraph(sentence)
 
 
@@ -217,10 +217,10 @@ def show_measures(model: "Model", measures: Json | None, most: int | None = None
         rows = [
             [
                 str(who),
-                *(_number(found.get(name)) for name in ("rows", *names)),
+                *(_number(own.get(name)) for name in ("rows", *names)),
                 *(_calibration_text(lines.get(who), part) for part in parts),
             ]
-            for who, found in clients.items()
+            for who, own in clients.items()
         ]
         _print_rows(["client", "rows", *(_measure_title(model, name) for name in names), *parts], rows[:most])
         if len(rows) > len(rows[:most]):
@@ -265,13 +265,13 @@ def _calibration_text(line: Json | None, part: str) -> str:
     return "-" if ends is None else f"{ends[0]:.3g}"
 
 
-def _show_calibration(found: Json | None) -> None:
-    if found is None:
+def _show_calibration(line: Json | None) -> None:
+    if line is None:
         return
-    if found["slope"] is None:
-        print_paragraph(f"Calibration: {found['sentence']}.")
+    if line["slope"] is None:
+        print_paragraph(f"Calibration: {line['sentence']}.")
         return
-    slope, start = ([f"{value:.3g}" for value in found[name]] for name in ("slope", "intercept"))
+    slope, start = ([f"{value:.3g}" for value in line[name]] for name in ("slope", "intercept"))
     of_slope, of_start = (f"{value} ({lower} to {upper})" for value, lower, upper in (slope, start))
     print_paragraph(f"Calibration: slope {of_slope}, 1 if right; intercept {of_start}, 0 if right.")
 
@@ -285,8 +285,9 @@ def _ends(ends: Sequence[float] | None) -> str:
 
 def _proofs_of(model: "Model") -> Json:
     """What is proved of the distance of each coefficient, per unit, from the best one; empty where nothing is."""
-    found: Json = (model.training.get("effects") or {}).get("coefficients", {})
-    return found if any(told.get("within") is not None or told.get("proved") for told in found.values()) else {}
+    coefficients: Json = (model.training.get("effects") or {}).get("coefficients", {})
+    proved = any(told.get("within") is not None or told.get("proved") for told in coefficients.values())
+    return coefficients if proved else {}
 
 
 def _own_coefficients(model: "Model") -> str:
@@ -331,14 +332,14 @@ def _show_coefficients(model: "Model", most: int | None) -> None:
 
 def _show_curve(model: "Model", name: str) -> None:
     """What a column that bends adds, at its knots; where the penalty left nothing of it, that."""
-    found = _curve_at_knots(model, name)
-    words = apart(found["knots"])
+    curve = _curve_at_knots(model, name)
+    words = apart(curve["knots"])
     against = words[len(words) // 2]
     if not model.weights[model.encoder.bent[name]].any():
         straight = "zero" if not model.weights[model.encoder.numbers.index(name)].any() else "straight"
         print_paragraph(f"The effect of {name} does not bend at this penalty: it is {straight}.")
         return
-    told = [f"{_each(adds)} at {word}" for word, adds in zip(words, found["adds"], strict=True) if word != against]
+    told = [f"{_each(adds)} at {word}" for word, adds in zip(words, curve["adds"], strict=True) if word != against]
     print_paragraph(
         f"The effect of {name} bends between {words[0]} and {words[-1]}, and is straight beyond. Against {against} it "
         f"adds {', '.join(told)}; its coefficient above is of the straight part alone."

@@ -146,12 +146,12 @@ def from_arrow(column: Any) -> Values:
 
 def _numbers_of(column: Any, kind: type, without_holes: Callable[[Any], Any]) -> Reals:
     """Chunk by chunk; not by `to_numpy`, which imports pandas."""
-    found: Reals = np.empty(len(column), kind)
+    numbers: Reals = np.empty(len(column), kind)
     first = 0
     for chunk in getattr(column, "chunks", [column]):
-        found[first : first + len(chunk)] = np.from_dlpack(without_holes(chunk))
+        numbers[first : first + len(chunk)] = np.from_dlpack(without_holes(chunk))
         first += len(chunk)
-    return found
+    return numbers
 
 
 # Columns as people have them.

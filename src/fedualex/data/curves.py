@@ -37,13 +37,13 @@ def histogram(deviations: Reals, weight: Any = None, fewest: int = FEWEST_IN_BIN
         if together >= fewest:
             ends.append(b)
             together = 0
-    found, begin = np.zeros(rows.size), 0
+    masses, begin = np.zeros(rows.size), 0
     for number, end in enumerate(ends):
         end = rows.size - 1 if number == len(ends) - 1 else end
         own = np.cumsum(rows[begin : end + 1])
-        found[begin + int(np.searchsorted(own, own[-1] / 2))] += mass[begin : end + 1].sum()
+        masses[begin + int(np.searchsorted(own, own[-1] / 2))] += mass[begin : end + 1].sum()
         begin = end + 1
-    return found
+    return masses
 
 
 @dataclass(frozen=True)
@@ -95,11 +95,13 @@ def curve_of(counts: Reals, values: float | int, name: str) -> Curve:
 
 def _limit_shares(share: Reals, most: float) -> Reals:
     """The shares with none above `most`: two knots within one value would make a curve of nothing."""
-    found = share
-    while found.max() > most * (1 + 1e-12):
-        high = found >= most
-        found = np.where(high, most, found * (1 - most * high.sum()) / max(found[~high].sum(), np.finfo(float).tiny))
-    return found
+    limited = share
+    while limited.max() > most * (1 + 1e-12):
+        high = limited >= most
+        limited = np.where(
+            high, most, limited * (1 - most * high.sum()) / max(limited[~high].sum(), np.finfo(float).tiny)
+        )
+    return limited
 
 
 def _quantiles(share: Reals, wanted: tuple[float, ...]) -> NDArray[np.float64]:

@@ -64,10 +64,10 @@ def find_differences(
 
     own, known: its summaries and the merged ones of the encoder's exchanges. weight: of rows, or None.
     """
-    found = _compare_numbers(table, own, known, weight) | {"words": _compare_words(own[2], known, coding)}
+    differing = _compare_numbers(table, own, known, weight) | {"words": _compare_words(own[2], known, coding)}
     if weight is None:
-        found["missing"] = _compare_holes(table, own[0], known[0])
-    return {kind: sorted(found[kind]) for kind in (*DOUBTS, *NOTES) if found.get(kind)}
+        differing["missing"] = _compare_holes(table, own[0], known[0])
+    return {kind: sorted(differing[kind]) for kind in (*DOUBTS, *NOTES) if differing.get(kind)}
 
 
 def _compare_numbers(
@@ -133,14 +133,14 @@ def _alike(one: Vector, other: Vector) -> NDArray[np.bool_]:
 
 def _compare_words(own: Summary, known: Sequence[Known], coding: Coding) -> list[str]:
     """The columns of categories in which most rows hold one that nobody else has."""
-    found = []
+    differing = []
     for name in known_levels(known, coding):
         mine = np.asarray(own.sums[COUNTS + name], float)
         others = np.asarray(known[2][COUNTS + name], float) - mine
         alone = mine[others <= 1e-9 * max(others.sum(), 1.0)].sum()
         if mine.sum() >= FEWEST and others.sum() >= FEWEST and alone > SHARE * mine.sum():
-            found.append(name)
-    return found
+            differing.append(name)
+    return differing
 
 
 def _compare_holes(table: Table, own: Summary, known: Known) -> list[str]:

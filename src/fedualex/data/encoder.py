@@ -238,7 +238,7 @@ def known_no_categories(known: Known, coding: Coding) -> dict[str, str]:
 def known_constants(known: Known, categories: Mapping[str, tuple[str, ...]], coding: Coding) -> dict[str, str]:
     """The columns with one category, each with what it holds; with holes that have an indicator they take part."""
     full = dict(zip(known["columns"].tolist(), (known["empty"] == 0).tolist(), strict=True))
-    single = [name for name, found in categories.items() if len(found) == 1]
+    single = [name for name, values in categories.items() if len(values) == 1]
     kept = [name for name in single if full[name] or coding.missing != INDICATOR]
     return {name: "the same text in every row" if full[name] else ONCE for name in kept}
 

@@ -51,8 +51,8 @@ def read_csv(
         raise ValueError(f"{path} cannot be read as a CSV file: {error}") from None
     if len(lines) < 2:
         raise ValueError(f"{path} must have a line of names and at least one row, got {len(lines)} lines")
-    if len(lines[0]) == 1 and (found := _delimiter(whole)) in lines[0][0] and found != mark:
-        raise ValueError(f"{path} has one column if {mark!r} is between columns, and more if {found!r} is: give that")
+    if len(lines[0]) == 1 and (likely := _delimiter(whole)) in lines[0][0] and likely != mark:
+        raise ValueError(f"{path} has one column if {mark!r} is between columns, and more if {likely!r} is: give that")
     names, rows = [name.strip() for name in lines[0]], lines[1:]
     if double := [name for name, count in Counter(names).items() if count > 1]:
         several = ", ".join(map(repr, double))
@@ -186,9 +186,9 @@ def bundled_table(name: str) -> Table:
     """
     one_of("name", name, BUNDLED)
     load = getattr(require_package("sklearn.datasets", "scikit-learn", "estimators", "bundled data"), f"load_{name}")
-    found = load(scaled=False) if name == "diabetes" else load()
-    columns = {str(key): np.asarray(x, float) for key, x in zip(found.feature_names, found.data.T, strict=True)}
-    return Table(columns | {"target": np.asarray(found.target)}, name)
+    loaded = load(scaled=False) if name == "diabetes" else load()
+    columns = {str(key): np.asarray(x, float) for key, x in zip(loaded.feature_names, loaded.data.T, strict=True)}
+    return Table(columns | {"target": np.asarray(loaded.target)}, name)
 
 
 def openml(name: str, *, version: int = 1, checksum: str | None = None) -> Table:
@@ -199,18 +199,20 @@ def openml(name: str, *, version: int = 1, checksum: str | None = None) -> Table
     """
     datasets = require_package("sklearn.datasets", "scikit-learn", "estimators", "OpenML")
     try:
-        found = datasets.fetch_openml(name, version=version, as_frame=False, parser="liac-arff")
+        fetched = datasets.fetch_openml(name, version=version, as_frame=False, parser="liac-arff")
     except Exception as error:  # no network, no such name, a broken cache
         raise ValueError(f"OpenML has not given {name!r}, version {version}: {' '.join(str(error).split())}") from None
-    if not isinstance(found.data, np.ndarray):
+    if not isinstance(fetched.data, np.ndarray):
         raise ValueError(f"OpenML {name!r}, version {version}, is sparse: only data of full columns can be read")
-    categories = found.categories or {}
+    categories = fetched.categories or {}
     columns = {}
-    for key, column in zip(found.feature_names, np.asarray(found.data, object).T, strict=True):
+    for key, column in zip(fetched.feature_names, np.asarray(fetched.data, object).T, strict=True):
         columns[key] = _name_categories(column, categories[key]) if key in categories else from_values(column.tolist())
-    if found.target is not None:  # a data set may have no default target
-        targets = np.asarray(found.target, object).reshape(len(found.data), -1).T
-        columns |= {key: from_values(values.tolist()) for key, values in zip(found.target_names, targets, strict=True)}
+    if fetched.target is not None:  # a data set may have no default target
+        targets = np.asarray(fetched.target, object).reshape(len(fetched.data), -1).T
+        columns |= {
+            key: from_values(values.tolist()) for key, values in zip(fetched.target_names, targets, strict=True)
+        }
     table = Table(columns, f"OpenML {name}")
     if checksum is not None and table.checksum != checksum:
         raise ValueError(f"OpenML {name!r}, version {version}, has checksum {table.checksum}, not {checksum}")

@@ -149,10 +149,10 @@ def _sums(known: Sequence[Known]) -> Sums:
 
 
 def _center(center: object, columns: int) -> Reals:
-    found: Reals = real_array("center", center)
-    if found.shape not in ((), (columns,)):
+    values: Reals = real_array("center", center)
+    if values.shape not in ((), (columns,)):
         raise ValueError(f"center must be a number, or one for each of {columns} columns, got {short(center)}")
-    return found
+    return values
 
 
 def _moment_matrix(X: object) -> Reals:

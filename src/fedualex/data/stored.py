@@ -120,8 +120,8 @@ class _Coded(StoredColumn):
         self.name, self.column, self.count = name, column, len(column)
 
     def read(self, part: slice = slice(None)) -> Values:
-        found, number = np.unique(self.column.read(part), return_inverse=True)
-        return plain_column(self.name, found, code=True)[number]
+        values, number = np.unique(self.column.read(part), return_inverse=True)
+        return plain_column(self.name, values, code=True)[number]
 
 
 # A Parquet file.
@@ -158,11 +158,11 @@ class _ParquetColumn(StoredColumn):
         whole = self.file.read([self.name]).column(self.name)
         if from_arrow(whole[:1]).dtype.kind != "U" or whole.null_count == len(whole):
             return None
-        found = np.unique(from_arrow(whole.unique()))
-        if len(found) > WORDS:
-            many = f"{len(found):,} different texts, more than a table of this size may have"
+        words = np.unique(from_arrow(whole.unique()))
+        if len(words) > WORDS:
+            many = f"{len(words):,} different texts, more than a table of this size may have"
             raise ValueError(f"the column {self.name!r} holds {many}: name it in ignore")
-        return np.union1d(found, [""])
+        return np.union1d(words, [""])
 
     @cached_property
     def kind(self) -> "np.dtype[np.generic]":
@@ -197,11 +197,11 @@ class _FileColumn(StoredColumn):
     def read(self, part: slice = slice(None)) -> Values:
         start, stop, _ = part.indices(self.count)
         offset = (self.first + start) * self.kind.itemsize
-        found = np.fromfile(self.file, self.kind, max(stop - start, 0), offset=offset)
+        numbers = np.fromfile(self.file, self.kind, max(stop - start, 0), offset=offset)
         if self.words is not None:
-            return np.asarray(self.words[found])
+            return np.asarray(self.words[numbers])
         wide = {"f": np.float64, "i": np.int64}.get(self.kind.kind)
-        return found if wide is None else found.astype(wide, copy=False)
+        return numbers if wide is None else numbers.astype(wide, copy=False)
 
 
 def sort_rows(table: StoredTable, part: NDArray[np.integer], parts: int) -> list[StoredTable]:
@@ -266,8 +266,8 @@ def _as_stored(values: Any, column: _ParquetColumn) -> Values:
         return plain.astype(column.kind, copy=False)
     if plain.dtype.kind != "U":  # none is there in this batch
         return np.zeros(len(plain), column.kind)
-    found, number = np.unique(plain, return_inverse=True)
-    return np.searchsorted(column.words, found).astype(column.kind)[number]
+    texts, number = np.unique(plain, return_inverse=True)
+    return np.searchsorted(column.words, texts).astype(column.kind)[number]
 
 
 def room_for(size: int, folder: Path | None = None) -> None:

@@ -378,8 +378,8 @@ class SiteClients:
         if doubted := self._refuse_doubted(stacked, mean, surveys):
             return doubted
         errors = self._add_errors(replies)
-        found = [jax.tree.map(lambda leaf, i=i: leaf[i], mean) for i in range(len(points))]
-        return [at._replace(errors=told) for at, told in zip(found, errors, strict=True)]
+        means = [jax.tree.map(lambda leaf, i=i: leaf[i], mean) for i in range(len(points))]
+        return [at._replace(errors=told) for at, told in zip(means, errors, strict=True)]
 
     def _make_reader(self, **like: Any) -> Read:
         """The function that reads answers to surveys, which say how far they may be off where sites can bound that."""
@@ -426,8 +426,8 @@ class SiteClients:
         if doubted := self._refuse_doubted(stacked, Surveyed(mean["operators"], mean["values"]), surveys):
             return doubted
         errors = self._add_errors(replies)
-        found = _split_surveys(mean, curved, begun)
-        return [at._replace(errors=told) for at, told in zip(found, errors, strict=True)]
+        means = _split_surveys(mean, curved, begun)
+        return [at._replace(errors=told) for at, told in zip(means, errors, strict=True)]
 
     def _curvature_request(
         self,

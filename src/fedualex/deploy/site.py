@@ -128,12 +128,12 @@ class Site:
         like = survey_like(self.problem, request.arrays)
         points = unpack(request.arrays, points=like)["points"]
         exact = tree.cast_module(self.problem, jax.tree.leaves(like)[0].dtype)
-        found = _survey(exact, points)
+        mean = _survey(exact, points)
         surveys = [
-            jax.tree.map(lambda leaf, i=i: np.asarray(leaf[i]), (points, found)) for i in range(_count(request.arrays))
+            jax.tree.map(lambda leaf, i=i: np.asarray(leaf[i]), (points, mean)) for i in range(_count(request.arrays))
         ]
         return pack(
-            operators=found.operator, values=found.value, **self._tell_errors([(z, None, at) for z, at in surveys])
+            operators=mean.operator, values=mean.value, **self._tell_errors([(z, None, at) for z, at in surveys])
         )
 
     def _curvature(self, request: Request) -> Arrays:

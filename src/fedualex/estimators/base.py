@@ -255,12 +255,13 @@ class AbstractFederated(BaseEstimator):  # type: ignore[misc]
         """By Newton's method on sums, with a gap that self-concordance proves without a domain."""
         tol, most = float(positive("tol", self.tol)), whole_number("max_rounds", self.max_rounds)
         try:
-            found = find_optimum(problem, feature_names(self), contrast_labels(self), most)
+            optimum = find_optimum(problem, feature_names(self), contrast_labels(self), most)
         except ValueError as error:
             raise ValueError(f"{type(self).__name__}: {error}") from None
-        self.run_, self.gap_, self.n_rounds_, self.n_exchanges_ = None, found.gap, found.exchanges, found.exchanges
-        self.status_ = status_of(found.gap, tol)
-        return found.z
+        self.run_, self.gap_ = None, optimum.gap
+        self.n_rounds_ = self.n_exchanges_ = optimum.exchanges
+        self.status_ = status_of(optimum.gap, tol)
+        return optimum.z
 
     def _options(self, problem: AbstractProblem) -> dict[str, Any]:
         """The options of a run."""

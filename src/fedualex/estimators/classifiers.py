@@ -287,20 +287,20 @@ class NeymanPearsonClassifier(EffectsMixin, FederatedClassifier):
         sign = 1 if self._limited_class() == 0 else -1  # rows of the first class are wrong above the threshold
         apart = check_data(self, rows_of(X, np.flatnonzero(held)), reset=False)
         slack = rounding_of_scores(apart, self)
-        found = threshold(sign * self.decision_function(apart), rate, confidence, slack)
-        self._cut(sign * found.score, found)
+        cut = threshold(sign * self.decision_function(apart), rate, confidence, slack)
+        self._cut(sign * cut.score, cut)
         return self
 
     def decision_function(self, X: Matrix) -> Reals:
         """The score of each row less the threshold: above 0 for the second class."""
         return super().decision_function(X) - getattr(self, "threshold_", 0.0)
 
-    def _cut(self, score: float, found: Threshold) -> None:
+    def _cut(self, score: float, cut: Threshold) -> None:
         self.threshold_ = score
         self.intercept_ = self.intercept_ - score
         self.rate_bound_ = (
             f"P(more than {self.rate:g} of class {self.classes_[self._limited_class()]} is on the wrong side) "
-            f"<= {round_up(found.risk)}, of {found.rows} held-out rows"
+            f"<= {round_up(cut.risk)}, of {cut.rows} held-out rows"
         )
 
     def _hold_out(
@@ -329,7 +329,7 @@ class NeymanPearsonClassifier(EffectsMixin, FederatedClassifier):
         self.threshold_, self.rate_bound_ = 0.0, ""
 
     def _limited_class(self) -> int:
-        found = [0] if self.limited is None else np.flatnonzero(self.classes_ == self.limited)
-        if len(found) != 1:
+        places = [0] if self.limited is None else np.flatnonzero(self.classes_ == self.limited)
+        if len(places) != 1:
             raise ValueError(f"limited must be one of the classes {list(self.classes_)}, got {short(self.limited)}")
-        return int(found[0])
+        return int(places[0])

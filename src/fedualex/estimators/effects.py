@@ -186,17 +186,17 @@ def find_optimum(problem: AbstractProblem, features: list[str], labels: list[str
     """
     columns = Columns.of(problem, np.zeros(0))
     names = parameter_names(features, columns.intercept, labels)
-    found = columns.estimate(np.zeros(len(names)), names, most=most, least_events=0)
-    if found.outcome is not Outcome.DONE:
-        raise ValueError(f"there is no model: {found.why}")
-    block = (columns.units(np.zeros(len(features)), 1.0) @ found.beta).reshape(-1, columns.scores)
+    solution = columns.estimate(np.zeros(len(names)), names, most=most, least_events=0)
+    if solution.outcome is not Outcome.DONE:
+        raise ValueError(f"there is no model: {solution.why}")
+    block = (columns.units(np.zeros(len(features)), 1.0) @ solution.beta).reshape(-1, columns.scores)
     if labels:
         whole = np.concatenate([np.zeros((len(block), 1)), block], axis=1)
         block = whole - whole.mean(axis=1, keepdims=True)
     like, first = problem.like.x, int(columns.intercept)
     x = {"weights": block[first:].reshape(np.shape(like["weights"]))}
     x |= {"bias": block[0].reshape(np.shape(like["bias"]))} if columns.intercept else {}
-    return Optimum(Saddle(x), found.gap * columns.unit**2 / columns.count, found.exchanges)
+    return Optimum(Saddle(x), solution.gap * columns.unit**2 / columns.count, solution.exchanges)
 
 
 # What is asked of an estimator.
@@ -258,17 +258,17 @@ class EffectsMixin:
         A ValueError says why there is none, as where there are too few rows, or where classes can be separated.
         """
         check_is_fitted(self)
-        found = self._effects()
+        effects = self._effects()
         return tabulate(
-            found.estimate,
-            penalized=self._parameters(found.scores, bool(len(found.units) % np.shape(self.coef_)[-1])),
-            effect=found.effect,
-            kind=found.kind if kind is None else kind,
+            effects.estimate,
+            penalized=self._parameters(effects.scores, bool(len(effects.units) % np.shape(self.coef_)[-1])),
+            effect=effects.effect,
+            kind=effects.kind if kind is None else kind,
             confidence=confidence,
-            conditional=found.weighted,
-            units=found.units,
-            shown_per=found.shown_per,
-            offset=found.offset,
+            conditional=effects.weighted,
+            units=effects.units,
+            shown_per=effects.shown_per,
+            offset=effects.offset,
         )
 
     def conf_int(self, confidence: float = 0.95, kind: str | None = None) -> Reals:
@@ -310,14 +310,14 @@ class EffectsMixin:
         offset[: columns.scores] = fitted.shift if columns.intercept else 0.0
         start = np.linalg.solve(units, self._parameters(columns.scores, columns.intercept) - offset)
         names = parameter_names(feature_names(self), columns.intercept, contrast_labels(self))
-        found = columns.estimate(start, names, drop=True)
-        if found.outcome is not Outcome.DONE:
-            raise ValueError(f"{type(self).__name__} has {found.sentence}")
+        estimate = columns.estimate(start, names, drop=True)
+        if estimate.outcome is not Outcome.DONE:
+            raise ValueError(f"{type(self).__name__} has {estimate.sentence}")
         losses, weighted = columns.losses, columns.is_weighted
         likely = losses.likelihood  # which Huber's loss has not
         kind = "model-based" if likely and not weighted else "sandwich"
         per = columns.units_shown(self.center_, fitted.size)
-        return Found(found, units, per, offset, losses.effect, columns.scores, kind, weighted)
+        return Found(estimate, units, per, offset, losses.effect, columns.scores, kind, weighted)
 
     def _parameters(self, scores: int, intercept: bool) -> Reals:
         """Those of the model as `tabulate` has them: against the first class where there are more than two."""

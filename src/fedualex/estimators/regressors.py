@@ -183,8 +183,8 @@ class FederatedPoissonRegression(EffectsMixin, FederatedRegressor):
         return tags
 
     def _check(self, X: object, y: object) -> tuple[RealMatrix, Reals]:
-        found, target = super()._check(X, y)
-        return found, Poisson().column(target, len(target))
+        rows, target = super()._check(X, y)
+        return rows, Poisson().column(target, len(target))
 
     def _recipe(self, at: Setting) -> AbstractRecipe:
         bounded = at.penalties(self.l2, self.radius, unbounded=True)

@@ -97,13 +97,13 @@ class FederatedCoxRegression(EffectsMixin, RegressorMixin, AbstractFederated):  
 
 def _columns_of(y: object) -> NDArray[Any]:
     """y as it is, or the times and events of two named fields, the event first."""
-    found: NDArray[Any] = plain_array("y", y)
-    if (names := found.dtype.names) is None:
+    array: NDArray[Any] = plain_array("y", y)
+    if (names := array.dtype.names) is None:
         check_numbers(y)
-        return found
-    if len(names) != 2 or found.dtype[0].kind != "b":
+        return array
+    if len(names) != 2 or array.dtype[0].kind != "b":
         raise ValueError(f"y must have two fields, an event (true or false) and a time, got {names}")
-    return np.stack([found[names[1]].astype(float), found[names[0]].astype(float)], axis=1)
+    return np.stack([array[names[1]].astype(float), array[names[0]].astype(float)], axis=1)
 
 
 def _pairs_of(y: Reals) -> NDArray[np.float64]:

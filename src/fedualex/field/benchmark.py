@@ -184,9 +184,9 @@ def read_benchmark(folder: Path) -> Benchmark:
     """What a folder holds."""
     if not (folder / PLAN).exists():
         raise ValueError(f"{folder} holds no benchmark: there is no {PLAN}")
-    found = [json.loads(file.read_text()) for file in sorted((folder / "results").glob("*.json"))]
-    found.sort(key=lambda one: one["place"])
-    results = [Result(**{**one, "curves": [Curve(**curve) for curve in one["curves"]]}) for one in found]
+    kept = [json.loads(file.read_text()) for file in sorted((folder / "results").glob("*.json"))]
+    kept.sort(key=lambda one: one["place"])
+    results = [Result(**{**one, "curves": [Curve(**curve) for curve in one["curves"]]}) for one in kept]
     return Benchmark(folder, Plan(**json.loads((folder / PLAN).read_text())), results)
 
 

@@ -24,14 +24,14 @@ AXES = {
 }
 
 
-def write_page(found: Benchmark) -> list[Path]:
+def write_page(benchmark: Benchmark) -> list[Path]:
     """index.html, figures as PNG and PDF, results.tex and results.csv in the benchmark's folder; their paths."""
-    folder = found.folder
+    folder = benchmark.folder
     (folder / "figures").mkdir(exist_ok=True)
-    drawn = [*_save(draw_profiles(found), folder / "figures" / "profile")]
-    for number, name in enumerate(found.problems):
-        drawn += _save(draw_problem(found, name), folder / "figures" / f"problem-{number + 1}")
-    texts = {"results.tex": latex(found), "results.csv": comma_separated(found), "index.html": html(found)}
+    drawn = [*_save(draw_profiles(benchmark), folder / "figures" / "profile")]
+    for number, name in enumerate(benchmark.problems):
+        drawn += _save(draw_problem(benchmark, name), folder / "figures" / f"problem-{number + 1}")
+    texts = {"results.tex": latex(benchmark), "results.csv": comma_separated(benchmark), "index.html": html(benchmark)}
     for name, text in texts.items():
         write_atomically(folder / name, text.encode())
     return [folder / "index.html", *drawn, folder / "results.tex", folder / "results.csv"]
@@ -48,18 +48,18 @@ def _save(figure: Any, stem: Path) -> list[Path]:
     return paths
 
 
-def draw_profiles(found: Benchmark) -> Any:
+def draw_profiles(benchmark: Benchmark) -> Any:
     """The share of problems that each method solved within so many exchanges, one panel for each level."""
-    looks = styles({label: label for label in found.methods})
+    looks = styles({label: label for label in benchmark.methods})
     figure = drawing("matplotlib.figure").Figure(figsize=(4.2 * len(LEVELS), 4.4), layout="constrained")
     panels = figure.subplots(1, len(LEVELS), sharey=True)
     for ax, level in zip(panels, LEVELS, strict=True):
-        for label, needed in found.profile(level).items():
-            at, share = stairs(needed, found.plan.exchanges)
+        for label, needed in benchmark.profile(level).items():
+            at, share = stairs(needed, benchmark.plan.exchanges)
             ax.step(at, share, where="post", color=looks[label].color, ls=looks[label].linestyle, label=label, lw=1.5)
         ax.set(xscale="log", xlabel="exchanges", title=f"gap $\\leq$ {level:g} of the start's", ylim=(-0.02, 1.02))
         ax.grid(color="0.9")
-    panels[0].set(ylabel=f"share of {len(found.problems)} problems")
+    panels[0].set(ylabel=f"share of {len(benchmark.problems)} problems")
     _add_legend(figure, panels[0])
     return figure
 
@@ -77,9 +77,9 @@ def _add_legend(figure: Any, panel: Any) -> None:
     figure.legend(*drawn, loc="outside lower center", ncols=6, fontsize=8, frameon=False)
 
 
-def draw_problem(found: Benchmark, name: str) -> Any:
+def draw_problem(benchmark: Benchmark, name: str) -> Any:
     """The smallest certified gap of each method on a problem, over exchanges and over what a client computes."""
-    results = [result for result in found.results if result.problem == name and result.curves]
+    results = [result for result in benchmark.results if result.problem == name and result.curves]
     looks = styles({result.method: result.method for result in results})
     figure = drawing("matplotlib.figure").Figure(figsize=(12, 4.4), layout="constrained")
     panels = figure.subplots(1, len(AXES), sharey=True)
@@ -109,34 +109,34 @@ def _cell(result: Result | None, level: float) -> str:
     return "-" if not np.isfinite(result.last) else f"({round_up(result.last / result.start, 2)})"
 
 
-def _rows(found: Benchmark, level: float) -> list[tuple[str, list[str], int | None]]:
+def _rows(benchmark: Benchmark, level: float) -> list[tuple[str, list[str], int | None]]:
     """For each problem the cells of all methods, and the index of the one with the fewest exchanges."""
-    by = {(result.problem, result.method): result for result in found.results}
+    by = {(result.problem, result.method): result for result in benchmark.results}
     rows = []
-    for name in found.problems:
-        results = [by.get((name, label)) for label in found.methods]
+    for name in benchmark.problems:
+        results = [by.get((name, label)) for label in benchmark.methods]
         needed = [np.inf if result is None else result.reach(level) for result in results]
         best = int(np.argmin(needed)) if np.isfinite(min(needed)) else None
         rows.append((name, [_cell(result, level) for result in results], best))
     return rows
 
 
-def latex(found: Benchmark) -> str:
+def latex(benchmark: Benchmark) -> str:
     """A table for a paper, for the middle level: exchanges to it, the fewest in bold."""
-    level, columns = LEVELS[1], "l" + "r" * len(found.methods)
-    lines = [rf"\begin{{tabular}}{{{columns}}}", " & ".join(["problem", *found.methods]) + r" \\ \hline"]
-    for name, cells, best in _rows(found, level):
+    level, columns = LEVELS[1], "l" + "r" * len(benchmark.methods)
+    lines = [rf"\begin{{tabular}}{{{columns}}}", " & ".join(["problem", *benchmark.methods]) + r" \\ \hline"]
+    for name, cells, best in _rows(benchmark, level):
         shown = [rf"\textbf{{{cell}}}" if index == best else cell for index, cell in enumerate(cells)]
         lines.append(" & ".join([name.replace("_", r"\_"), *shown]) + r" \\")
     return "\n".join([*lines, r"\end{tabular}", ""])
 
 
-def comma_separated(found: Benchmark) -> str:
+def comma_separated(benchmark: Benchmark) -> str:
     """Every record of every run."""
     content = io.StringIO()
     writer = csv.writer(content)
     writer.writerow(["problem", "method", "seed", "exchanges", "bytes", "operators", "seconds", "gap", "gap_at_start"])
-    for result in found.results:
+    for result in benchmark.results:
         for curve in result.curves:
             records = zip(curve.exchanges, curve.bytes, curve.operators, curve.seconds, curve.gap, strict=True)
             for record in records:
@@ -144,20 +144,20 @@ def comma_separated(found: Benchmark) -> str:
     return content.getvalue()
 
 
-def html(found: Benchmark) -> str:
+def html(benchmark: Benchmark) -> str:
     """The page: what was done, the profile, a table for each level, each problem, and what was chosen and refused."""
-    plan, style = found.plan, (files("fedualex.report") / "web" / "page.css").read_text()
-    sections = [_picture(found.folder / "figures" / "profile.png", "Data profile")]
+    plan, style = benchmark.plan, (files("fedualex.report") / "web" / "page.css").read_text()
+    sections = [_picture(benchmark.folder / "figures" / "profile.png", "Data profile")]
     for level in LEVELS:
-        sections.append(f"<h2>Exchanges to a gap of {level:g} of the start's</h2>{_table(found, level)}")
-    for number, name in enumerate(found.problems):
-        picture = _picture(found.folder / "figures" / f"problem-{number + 1}.png", name)
+        sections.append(f"<h2>Exchanges to a gap of {level:g} of the start's</h2>{_table(benchmark, level)}")
+    for number, name in enumerate(benchmark.problems):
+        picture = _picture(benchmark.folder / "figures" / f"problem-{number + 1}.png", name)
         sections.append(f"<h2>{escape_html(name)}</h2>{picture}")
     told = (
-        f"{len(found.methods)} methods on {len(found.problems)} problems, {plan.exchanges} exchanges each. Every "
-        f"method with step sizes had {plan.tries} tries from the grid of .1 to 10 times what theory chooses and its "
-        "numbers of local steps, judged by the smallest certified gap on the first seed; methods without step sizes "
-        "ran once. A gap is the smallest of all outputs and records so far, from certificates that do not know the "
+        f"{len(benchmark.methods)} methods on {len(benchmark.problems)} problems, {plan.exchanges} exchanges each. "
+        f"Every method with step sizes had {plan.tries} tries from the grid of .1 to 10 times what theory chooses and "
+        "its numbers of local steps, judged by the smallest certified gap on the first seed; methods without step "
+        "sizes ran once. A gap is the smallest of all outputs and records so far, from certificates that do not know the "
         "method."
     )
     body = "".join(f"<section>{section}</section>" for section in sections)
@@ -165,26 +165,27 @@ def html(found: Benchmark) -> str:
     return (
         '<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
         f"<title>Benchmark</title><style>{style} {own}</style><body><h1>The field's benchmark</h1>"
-        f"<p class=answer>{escape_html(headline(found))}</p><p>{told}</p>{body}"
-        f"<section>{_describe_chosen(found)}</section></body></html>"
+        f"<p class=answer>{escape_html(headline(benchmark))}</p><p>{told}</p>{body}"
+        f"<section>{_describe_chosen(benchmark)}</section></body></html>"
     )
 
 
-def count_solved(found: Benchmark, level: float) -> dict[str, int]:
+def count_solved(benchmark: Benchmark, level: float) -> dict[str, int]:
     """How many problems each method brought to a level."""
-    return {label: int(np.sum(np.isfinite(needed))) for label, needed in found.profile(level).items()}
+    return {label: int(np.sum(np.isfinite(needed))) for label, needed in benchmark.profile(level).items()}
 
 
-def headline(found: Benchmark) -> str:
+def headline(benchmark: Benchmark) -> str:
     """Which method solved most problems to the middle level, and where ours did not win."""
     level = LEVELS[1]
-    solved = count_solved(found, level)
-    needed = {label: float(np.sum(one[np.isfinite(one)])) for label, one in found.profile(level).items()}
+    solved = count_solved(benchmark, level)
+    needed = {label: float(np.sum(one[np.isfinite(one)])) for label, one in benchmark.profile(level).items()}
     most = max(solved, key=lambda label: (solved[label], -needed[label]))
-    lost = [name for name, _, best in _rows(found, level) if best is not None and found.methods[best] not in OURS]
-    words = (
-        f"{most} reached {level:g} of the start's gap on {solved[most]} of {len(found.problems)} problems, the most."
-    )
+    lost = [
+        name for name, _, best in _rows(benchmark, level) if best is not None and benchmark.methods[best] not in OURS
+    ]
+    of = len(benchmark.problems)
+    words = f"{most} reached {level:g} of the start's gap on {solved[most]} of {of} problems, the most."
     if not lost:
         return words
     return f"{words} A method of others needed the fewest exchanges on: {'; '.join(lost)}."
@@ -196,16 +197,16 @@ def _picture(file: Path, words: str) -> str:
     return f'<img alt="{escape_html(words)}" src="data:image/png;base64,{content}">'
 
 
-def _table(found: Benchmark, level: float) -> str:
+def _table(benchmark: Benchmark, level: float) -> str:
     """Problems by methods; the fewest exchanges in bold, in brackets how far a method came that did not arrive."""
-    head = "".join(f"<th>{escape_html(label)}</th>" for label in found.methods)
+    head = "".join(f"<th>{escape_html(label)}</th>" for label in benchmark.methods)
     lines = [
         f"<tr><th>{escape_html(name)}</th>"
         + "".join(
             f"<td>{'<b>' * (i == best)}{escape_html(cell)}{'</b>' * (i == best)}</td>" for i, cell in enumerate(cells)
         )
         + "</tr>"
-        for name, cells, best in _rows(found, level)
+        for name, cells, best in _rows(benchmark, level)
     ]
     note = "In brackets: the share of the start's gap that was reached instead. no: the method does not apply."
     return (
@@ -213,10 +214,10 @@ def _table(found: Benchmark, level: float) -> str:
     )
 
 
-def _describe_chosen(found: Benchmark) -> str:
+def _describe_chosen(benchmark: Benchmark) -> str:
     """What won for each method, and why methods were refused."""
     lines = []
-    for result in found.results:
+    for result in benchmark.results:
         chosen = ", ".join(f"{name} = {value:.3g}" for name, value in result.chosen.items())
         lines.append(
             f"<tr><td>{escape_html(result.problem)}</td><td>{escape_html(result.method)}</td>"

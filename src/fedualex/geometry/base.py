@@ -138,8 +138,8 @@ class AbstractGeometry(Module):
 
     def fenchel_gaps(self, z: Tree, g: Tree) -> Tree:
         """The Fenchel gap of each leaf: the parts of a certificate."""
-        found = self.fenchel(z, g, jax.tree.map(xp.zeros_like, g))
-        return jax.tree.map(lambda leaf: leaf.gap, found, is_leaf=lambda node: isinstance(node, Fenchel))
+        parts = self.fenchel(z, g, jax.tree.map(xp.zeros_like, g))
+        return jax.tree.map(lambda leaf: leaf.gap, parts, is_leaf=lambda node: isinstance(node, Fenchel))
 
     @property
     def power(self) -> float | None:

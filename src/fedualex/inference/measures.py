@@ -123,13 +123,13 @@ def merge_bins(sums: Given) -> Sums:
         groups[-1].append(int(k))
     if len(groups) > 1 and counts[groups[-1]].sum() < LEAST_BIN:
         groups[-2:] = [groups[-2] + groups[-1]]
-    found = dict(sums) | {name: np.zeros(BINS) for name in BINNED}
+    merged = dict(sums) | {name: np.zeros(BINS) for name in BINNED}
     for several in groups:
         total = {name: float(sums[name][several].sum()) for name in BINNED}
         place = min(int(total["bin_risk"] / total["bin_rows"] * BINS), BINS - 1)
         for name, number in total.items():
-            found[name][place] = number
-    return found | {"bin_risk": round_to_step(found["bin_risk"])}
+            merged[name][place] = number
+    return merged | {"bin_risk": round_to_step(merged["bin_risk"])}
 
 
 BINNED = ("bin_rows", "bin_risk", "bin_positive")
@@ -155,8 +155,8 @@ def summarize_counts(truth: Reals, expected: Reals, deviance: Reals, likelihood:
     """Sums for the deviance and the log-likelihood, means over rows, and for observed counts over expected ones."""
     products = {"observed_squares": truth**2, "crossed": truth * expected, "expected_squares": expected**2}
     sums = {"observed": truth, "expected": expected, **products}
-    found = {name: np.asarray(np.sum(values)) for name, values in sums.items()}
-    return found | _moments("deviance", deviance) | _moments("log-likelihood", likelihood)
+    totals = {name: np.asarray(np.sum(values)) for name, values in sums.items()}
+    return totals | _moments("deviance", deviance) | _moments("log-likelihood", likelihood)
 
 
 def summarize_calibration(family: Family, scores: Reals, target: Reals, beta: Reals, meat: bool) -> Sums:
@@ -166,8 +166,8 @@ def summarize_calibration(family: Family, scores: Reals, target: Reals, beta: Re
 
 def coarse(sums: Given) -> Sums:
     """Of `summarize_calibration` what leaves a party, which says how far it is off."""
-    found = {name: round_to_step(value) if name in ROUNDED else np.asarray(value) for name, value in sums.items()}
-    return found | {"rounding": np.full_like(sums["rounding"], OFF * STEP), "coarse": np.asarray(STEP)}
+    multiples = {name: round_to_step(value) if name in ROUNDED else np.asarray(value) for name, value in sums.items()}
+    return multiples | {"rounding": np.full_like(sums["rounding"], OFF * STEP), "coarse": np.asarray(STEP)}
 
 
 ROUNDED = ("value", "slope", "second", "mass", "row_meat", "party_meat", "pearson")
@@ -190,21 +190,21 @@ def measure(sums: Given, confidence: float = 0.95, scale: float = 1.0) -> dict[s
     """
     z = normal_quantile(confidence)
     rows = float(sums["rows"])
-    found: dict[str, Interval | None] = {}
+    measures: dict[str, Interval | None] = {}
     if "right" in sums:
-        found["accuracy"] = wilson_interval(float(sums["right"]), rows, z)
+        measures["accuracy"] = wilson_interval(float(sums["right"]), rows, z)
     if "pairs" in sums:
-        found["auc"] = _auc(sums, confidence)
+        measures["auc"] = _auc(sums, confidence)
     if "comparable" in sums:
-        found["c-index"] = _concordance(sums, z)
+        measures["c-index"] = _concordance(sums, z)
     if "truth_1" in sums:
-        found["r2"] = _r2(sums, rows, z)
+        measures["r2"] = _r2(sums, rows, z)
     if "observed" in sums:
-        found["observed/expected"] = _ratio_of_counts(sums, z)
+        measures["observed/expected"] = _ratio_of_counts(sums, z)
     for name, unit in (("deviance", 1.0), ("log-likelihood", 1.0), ("loss", 1.0), ("mae", scale), ("mse", scale**2)):
         if f"{name}_sum" in sums:
-            found[name] = _mean(name, sums, rows, z, unit)
-    return found
+            measures[name] = _mean(name, sums, rows, z, unit)
+    return measures
 
 
 def wilson_interval(count: float, rows: float, z: float) -> Interval | None:
@@ -241,11 +241,11 @@ def calibrate(ask: Ask, confidence: float = 0.95, kind: str = "model-based") -> 
 
     ask: the sums of all parties at (intercept, slope), each `summarize_calibration`. kind: of the errors.
     """
-    found = estimate(ask, np.array([0.0, 1.0]), names=("intercept", "slope"), exact=False, self_concordant=True)
-    if found.model_based is None:
-        return Calibration(None, None, found.sentence)
-    covariance = covariance_of(found, kind)
-    intercept, slope = (_normal(found, covariance, j, normal_quantile(confidence)) for j in (0, 1))
+    line = estimate(ask, np.array([0.0, 1.0]), names=("intercept", "slope"), exact=False, self_concordant=True)
+    if line.model_based is None:
+        return Calibration(None, None, line.sentence)
+    covariance = covariance_of(line, kind)
+    intercept, slope = (_normal(line, covariance, j, normal_quantile(confidence)) for j in (0, 1))
     return Calibration(intercept, slope, "")
 
 
@@ -256,8 +256,8 @@ def normal_quantile(confidence: float) -> float:
     return float(ndtri((1 + check_confidence(confidence)) / 2))
 
 
-def _normal(found: Estimate, covariance: Reals, j: int, z: float) -> Interval:
-    value, error = float(found.beta[j]), float(np.sqrt(covariance[j, j]))
+def _normal(line: Estimate, covariance: Reals, j: int, z: float) -> Interval:
+    value, error = float(line.beta[j]), float(np.sqrt(covariance[j, j]))
     return Interval(value, error, value - z * error, value + z * error)
 
 

@@ -353,9 +353,9 @@ def _project_to_null(beyond: Reals, before: Reals, step: Reals) -> Reals:
     scale = 1 / np.sqrt(np.diag(before))
     values, vectors = np.linalg.eigh(scale[:, None] * beyond * scale)
     null = vectors[:, values <= SAME * max(values[-1], SAME)]
-    found = null @ (null.T @ (step / scale))
-    found = np.where(np.abs(found) > 1e-10 * np.max(np.abs(found), initial=0.0), found, 0.0)
-    return np.asarray(scale * found)
+    direction = null @ (null.T @ (step / scale))
+    direction = np.where(np.abs(direction) > 1e-10 * np.max(np.abs(direction), initial=0.0), direction, 0.0)
+    return np.asarray(scale * direction)
 
 
 # Refusals.

@@ -90,8 +90,8 @@ class Effect(NamedTuple):
 
 def shown_rows(plain: Json) -> list[Json]:
     """The rows of `Effects.plain`, each for as many units of its column as it is to be shown for."""
-    found = Effects.read(plain)
-    rows: list[Json] = replace(found, rows=[row.in_units(found.effect) for row in found.rows]).plain()["rows"]
+    effects = Effects.read(plain)
+    rows: list[Json] = replace(effects, rows=[row.in_units(effects.effect) for row in effects.rows]).plain()["rows"]
     return rows
 
 
@@ -137,9 +137,9 @@ class Effects:
     @classmethod
     def read(cls, plain: Json) -> "Effects":
         """From what `plain` wrote, with whatever stands beside it."""
-        found = {one.name: plain[one.name] for one in fields(cls)}
+        values = {one.name: plain[one.name] for one in fields(cls)}
         rows = [_read(row, plain["effect"]) for row in plain["rows"]]
-        return cls(**{**found, "rows": rows, "words": list(plain["words"])})
+        return cls(**{**values, "rows": rows, "words": list(plain["words"])})
 
     def header(self) -> list[str]:
         """The names of the columns of `cells`."""
@@ -266,12 +266,13 @@ def covariance_of(estimate: Estimate, kind: str) -> Reals:
         if estimate.model_based is None or estimate.dispersion is None:
             raise ValueError("kind 'quasi-Poisson' is for counts with more rows than parameters")
         return estimate.dispersion * estimate.model_based
-    found = {"model-based": estimate.model_based, "sandwich": estimate.sandwich, "clustered": estimate.clustered}[kind]
-    if found is None:
+    kinds = {"model-based": estimate.model_based, "sandwich": estimate.sandwich, "clustered": estimate.clustered}
+    covariance = kinds[kind]
+    if covariance is None:
         raise ValueError(
             f"kind 'clustered' needs more sites than the {estimate.parameters} parameters, got {estimate.parties} sites"
         )
-    return found
+    return covariance
 
 
 def _convert_units(estimate: Estimate, covariance: Reals, units: Reals | None) -> tuple[Reals, Reals, Reals]:

@@ -159,19 +159,19 @@ def _lengthen(model: Model, walk: Walk) -> tuple[Model, Walk]:
     solved, here, longer, misses = (model, walk), walk.point, model, 0
     for _ in range(int(np.log(spread) / np.log(LONGER))):
         longer = replace(longer, t=np.where(matrices, LONGER * longer.t, longer.t))
-        found = polish(longer, here, 12)
-        if found.residual > NEARLY and solved[0] is model:  # the shortest steps may have ended far from a solution
-            found = _better(found, approach(longer, here, SPECTRAL))
-        walk.steps += found.steps
-        misses = 0 if found.residual <= NEARLY else misses + 1
+        reached = polish(longer, here, 12)
+        if reached.residual > NEARLY and solved[0] is model:  # the shortest steps may have ended far from a solution
+            reached = _better(reached, approach(longer, here, SPECTRAL))
+        walk.steps += reached.steps
+        misses = 0 if reached.residual <= NEARLY else misses + 1
         if misses == MISSES:
             break
         if misses == 0:
-            solved = longer, found
-        if found.residual < longer.residual(here):
-            here = found.point
-    model, found = solved
-    return model, Walk(found.point, found.residual, walk.steps)
+            solved = longer, reached
+        if reached.residual < longer.residual(here):
+            here = reached.point
+    model, reached = solved
+    return model, Walk(reached.point, reached.residual, walk.steps)
 
 
 def _follow(model: Model, start: Floats, first: float, best: Walk) -> Walk:

@@ -129,13 +129,13 @@ def _solve(loss: Reduced, l1: float, w: Floats) -> Floats:
 
 def _solve_among(loss: Reduced, l1: float, active: NDArray[np.intp], sign: Floats) -> Floats | None:
     """The least point of f + l1 <sign, w> over these entries, all others being 0; None if there is none."""
-    found = np.zeros(len(loss.slope))
+    solution = np.zeros(len(loss.slope))
     if active.size:
         try:
-            found[active] = np.linalg.solve(loss.second[np.ix_(active, active)], -(loss.slope[active] + l1 * sign))
+            solution[active] = np.linalg.solve(loss.second[np.ix_(active, active)], -(loss.slope[active] + l1 * sign))
         except np.linalg.LinAlgError:
             return None
-    return found
+    return solution
 
 
 def _is_solution(loss: Reduced, l1: float, w: Floats, active: NDArray[np.intp], sign: Floats) -> bool:
@@ -158,9 +158,9 @@ def _move(loss: Reduced, l1: float, w: Floats, trial: Floats) -> Floats:
         return w
     if lengths[best] == 1:
         return trial
-    found = w + lengths[best] * step
-    found[crossed[best]] = 0.0
-    return found
+    moved = w + lengths[best] * step
+    moved[crossed[best]] = 0.0
+    return moved
 
 
 def _descend(loss: Reduced, l1: float, w: Floats) -> Floats:

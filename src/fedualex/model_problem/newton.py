@@ -80,13 +80,13 @@ def polish(model: Model, start: Floats, steps: int, first: float = FIRST) -> Wal
     best = Walk(center, model.residual(center))
     rho, used, stalls = first, 0, 0
     while used < steps and best.residual > ACCURACY and stalls < 3 and rho <= MOST:
-        found, took, converged = _proximal_point(model, center, rho)
+        point, took, converged = _proximal_point(model, center, rho)
         used += took
-        residual = model.residual(found)
+        residual = model.residual(point)
         stalls = stalls + 1 if converged and residual > 0.5 * best.residual and rho <= FIRST else 0
         if residual < best.residual:
-            best = Walk(found, residual)
-        center, rho = (found, max(rho / 100, LEAST)) if converged else (center, max(rho * 100, 1e-4))
+            best = Walk(point, residual)
+        center, rho = (point, max(rho / 100, LEAST)) if converged else (center, max(rho * 100, 1e-4))
     return Walk(best.point, best.residual, used)
 
 
@@ -128,14 +128,14 @@ def approach(model: Model, start: Floats, steps: int) -> Walk:
     center, rho, pace, used = forward_backward(model, start), 1.0, PACE, 0
     best = Walk(center, model.residual(center))
     while used < steps and best.residual > NEAR and FIRST < rho <= MOST:
-        found, took, converged = _proximal_point(model, center, rho)
+        point, took, converged = _proximal_point(model, center, rho)
         used += max(took, 1)
         if not converged:
             rho, pace = rho * pace * pace, max(pace**0.5, 1.2)
             continue
-        center, residual = found, model.residual(found)
+        center, residual = point, model.residual(point)
         if residual < best.residual:
-            best = Walk(found, residual)
+            best = Walk(point, residual)
         rho = rho / pace if took <= INNER // 2 else rho
     return _finish(model, best, used)
 
@@ -272,8 +272,8 @@ def _eliminator(matrix: Floats) -> Callable[[Floats], Floats]:
         lu[zero, zero] = np.finfo(float).eps * np.max(np.abs(lu), initial=1e-300)
 
     def solve(rhs: Floats) -> Floats:
-        found: Floats = lapack.dgetrs(lu, pivots, rhs)[0]
-        return found
+        solution: Floats = lapack.dgetrs(lu, pivots, rhs)[0]
+        return solution
 
     return solve
 

@@ -264,18 +264,18 @@ class Pieces:
 
     def slopes(self, at: Point) -> Floats:
         """The part of d psi that the multipliers stand for."""
-        found = np.zeros_like(at.x)
-        found[self.l1_at] += (at.b - at.a) / 2
-        found[self.low_at] -= at.zl
-        found[self.up_at] += at.zu
-        found[self.group_at] += at.qg
-        found[self.ball_at] += at.qb
+        slopes = np.zeros_like(at.x)
+        slopes[self.l1_at] += (at.b - at.a) / 2
+        slopes[self.low_at] -= at.zl
+        slopes[self.up_at] += at.zu
+        slopes[self.group_at] += at.qg
+        slopes[self.ball_at] += at.qb
         e = self.entropy_at
-        found[e] += self.entropy * (1 + np.log(at.x[e] / self.prior))
+        slopes[e] += self.entropy * (1 + np.log(at.x[e] / self.prior))
         for coupled, nu in zip(self.couplings, at.nu, strict=True):
             if coupled.kind == "sum":
-                found[coupled.at] += nu
-        return found
+                slopes[coupled.at] += nu
+        return slopes
 
     def mu(self, at: Point) -> float:
         """The mean product of all pairs."""

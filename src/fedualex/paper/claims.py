@@ -253,9 +253,11 @@ def slope(axis: str, output: str, holds: Callable[[float], bool]) -> Callable[[d
             if (plan := folder.read_manifest(runs["FeDualEx"][0].path.parents[2], "experiment")["plan"])
         }
         values = sorted(points)
-        found = float(np.polyfit(np.log(values), np.log([points[value] for value in values]), 1)[0])
+        exponent = float(np.polyfit(np.log(values), np.log([points[value] for value in values]), 1)[0])
         gaps = ", ".join(f"{points[value]:.3g}" for value in values)
-        return Found(holds(found), f"slope {found:.2f}; gaps {gaps} at {axis} = {', '.join(f'{v:g}' for v in values)}")
+        return Found(
+            holds(exponent), f"slope {exponent:.2f}; gaps {gaps} at {axis} = {', '.join(f'{v:g}' for v in values)}"
+        )
 
     return read
 
@@ -428,25 +430,25 @@ QUESTIONS: tuple[Claim | Trend, ...] = (
     Trend(
         "rates: the ergodic gap falls with R at least like R^(-1/2)",
         RATES["R"],
-        slope("R", "ergodic", lambda found: found <= -0.5),
+        slope("R", "ergodic", lambda exponent: exponent <= -0.5),
         "The term of Theorem 1 that dominates for many rounds.",
     ),
     Trend(
         "rates: the ergodic gap falls with K at least like K^(-1/4)",
         RATES["K"],
-        slope("K", "ergodic", lambda found: found <= -0.25),
+        slope("K", "ergodic", lambda exponent: exponent <= -0.25),
         "The dominating term does not fall with K at all, the next one like K^(-1/4).",
     ),
     Trend(
         "rates: the ergodic gap falls with M like M^(-1/2)",
         RATES["M"],
-        slope("M", "ergodic", lambda found: abs(found + 0.5) <= 0.1),
+        slope("M", "ergodic", lambda exponent: abs(exponent + 0.5) <= 0.1),
         "The noise term alone has this rate.",
     ),
     Trend(
         "rates: the ergodic gap grows with sigma like sigma",
         RATES["sigma"],
-        slope("sigma", "ergodic", lambda found: abs(found - 1) <= 0.1),
+        slope("sigma", "ergodic", lambda exponent: abs(exponent - 1) <= 0.1),
         "The noise term alone has this rate.",
     ),
     *(
@@ -491,22 +493,22 @@ def judge(claim: Claim | Trend, experiments: dict[str, Runs]) -> Json | None:
     if isinstance(claim, Trend):
         if len(present) < len(claim.experiments):
             return None
-        found = {"all cases": {"together": claim.read(present)}}
+        readings = {"all cases": {"together": claim.read(present)}}
     else:
-        found = {reading: results for reading, read in claim.readings.items() if (results := _read(read, present))}
-    if not found:
+        readings = {reading: results for reading, read in claim.readings.items() if (results := _read(read, present))}
+    if not readings:
         return None
-    verdict, condition = _verdict(found)
+    verdict, condition = _verdict(readings)
     measured = "; ".join(
         f"{reading}: " + ", ".join(f"{name} {one.text}" for name, one in results.items())
-        for reading, results in found.items()
+        for reading, results in readings.items()
     )
     return {
         "claim": claim.sentence,
         "measured": measured,
         "readings": [
             {"reading": reading, "experiment": name, "holds": one.holds, "measured": one.text}
-            for reading, results in found.items()
+            for reading, results in readings.items()
             for name, one in results.items()
         ],
         "verdict": verdict,
@@ -514,16 +516,16 @@ def judge(claim: Claim | Trend, experiments: dict[str, Runs]) -> Json | None:
     }
 
 
-def _verdict(found: dict[str, dict[str, Found]]) -> tuple[str, str]:
+def _verdict(readings: dict[str, dict[str, Found]]) -> tuple[str, str]:
     """In how many readings a claim holds, and in which."""
-    good = [reading for reading, results in found.items() if all(one.holds for one in results.values())]
+    good = [reading for reading, results in readings.items() if all(one.holds for one in results.values())]
     partly = [
         f"{reading} of {name}"
-        for reading, results in found.items()
+        for reading, results in readings.items()
         for name, one in results.items()
         if one.holds and reading not in good
     ]
-    if len(good) == len(found):
+    if len(good) == len(readings):
         return "agrees", "In every reading."
     if good or partly:
         return "agrees only if", f"Only: {'; '.join(good + partly)}."

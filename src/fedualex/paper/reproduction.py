@@ -146,7 +146,7 @@ def read_experiments(path: Path, *, seeds: int | None = None, quick: bool = Fals
         cases = [case for case in cases if chosen is None or case["name"] in chosen]
     else:
         small = {}
-    found = []
+    experiments = []
     for case in cases or [{}]:
         settings = deepcopy(tables)
         for table in CHANGED:
@@ -158,8 +158,8 @@ def read_experiments(path: Path, *, seeds: int | None = None, quick: bool = Fals
         about = {"study": path.stem, "axis": case["axis"], "value": case["value"]} if case else None
         name = f"{path.stem}-{case['name']}" if case else path.stem
         headline = f"{title}: {case['axis']} = {case['value']:g}" if case else title
-        found.append(Experiment(name, headline, settings, seeds or count, quick, about))
-    return found
+        experiments.append(Experiment(name, headline, settings, seeds or count, quick, about))
+    return experiments
 
 
 def _check(tables: Json, small: Json, cases: list[Json]) -> None:
@@ -261,8 +261,8 @@ def perform(experiment: Experiment, problem: AbstractProblem, root: Path, task: 
         return
     result = _whole_run(problem, method, options)
     path.parent.mkdir(parents=True, exist_ok=True)
-    found = score(result, tuned_output(experiment, result))
-    write_json(path, {**task, "score": None if math.isinf(found) else found, "outputs": _outputs(result)})
+    reached = score(result, tuned_output(experiment, result))
+    write_json(path, {**task, "score": None if math.isinf(reached) else reached, "outputs": _outputs(result)})
 
 
 def configuration_of(experiment: Experiment, task: Task) -> Json:

@@ -62,12 +62,12 @@ class AbstractSurveyed(eqx.Module):
     def operator_error(self, z: Saddle, g: Saddle) -> OperatorError:
         """How far g, the operator at z as float64 computed it, may be from the exact one."""
 
-    def value_error(self, z: Saddle, found: Surveyed) -> LossError:
-        """How far found.value, f(z) as float64 computed it, may be from the exact one.
+    def value_error(self, z: Saddle, survey: Surveyed) -> LossError:
+        """How far survey.value, f(z) as float64 computed it, may be from the exact one.
 
-        found: the survey at z. Where a class knows nothing better, an estimate from its numbers alone (`unseen_error`).
+        survey: that at z. Where a class knows nothing better, an estimate from its numbers alone (`unseen_error`).
         """
-        return unseen_error(z, found.operator, found.value)
+        return unseen_error(z, survey.operator, survey.value)
 
 
 class AbstractProblem(AbstractSurveyed):

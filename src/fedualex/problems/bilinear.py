@@ -74,7 +74,7 @@ class Bilinear(AbstractProblem):
         n, m = A.shape
         return OperatorError(Saddle((n + 8) * UNIT * _multiply_transposed(A, y), (m + 8) * UNIT * (A @ x + b)), False)
 
-    def value_error(self, z: Saddle, found: Surveyed) -> LossError:
+    def value_error(self, z: Saddle, survey: Surveyed) -> LossError:
         """(m + k + 8) UNIT <|A| |x| + |b|, |y|> for m columns and k entries of y, in any order of sums."""
         A, b, x, y = (jnp.abs(cast_like(a, z.x)) for a in (self.A, self.b, z.x, z.y))
         return LossError((A.shape[1] + y.size + 8) * UNIT * jnp.vdot(A @ x + b, y), False)

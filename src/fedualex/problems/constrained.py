@@ -80,8 +80,8 @@ class Excess(Majorized):
 
     def score_sum(self, examples: Tree, like: Saddle) -> ScoreSum:
         """The Lagrangian's, without share_0."""
-        found = self.whole.score_sum(examples, like)
-        return found._replace(fixed=np.zeros_like(found.fixed))
+        whole = self.whole.score_sum(examples, like)
+        return whole._replace(fixed=np.zeros_like(whole.fixed))
 
 
 def _without_objective(example: Tree) -> Tree:
@@ -100,11 +100,11 @@ def phase_one(problem: AbstractProblem) -> Problem | None:
         return None
     sets = {name: Euclidean(domain_of(part.regularizer)) for name, part in problem.geometry.parts.x.items()}
     geometry = Product(Saddle(sets, {"multipliers": EntropicSimplex()}))
-    found = eqx.tree_at(lambda p: (p.f, p.geometry), with_smoothness(problem, None), (Excess(f), geometry))
+    relaxed = eqx.tree_at(lambda p: (p.f, p.geometry), with_smoothness(problem, None), (Excess(f), geometry))
     limits = np.asarray(f.limits, np.float64)
     vertex = np.where(np.arange(limits.size) == np.argmin(limits), 1.0, 0.0)
     least = -limits.min() * (1 + (problem.weights.size + 32) * UNIT)
-    return with_floor(found, Floor({"multipliers": vertex}, np.asarray(least), each=True))
+    return with_floor(relaxed, Floor({"multipliers": vertex}, np.asarray(least), each=True))
 
 
 SLIGHT = 1e-6
@@ -207,16 +207,16 @@ def limited_groups(names: Values, limits: Limits) -> tuple[NDArray[np.intp], Rea
     """The numbers of the groups with a limit among the sorted names of all groups, and their limits."""
     if not isinstance(limits, Mapping):
         return np.arange(len(names)), np.full(len(names), float(np.asarray(limits)))
-    numbers, found = numbers_by_name(names), dict[int, float]()
+    numbers, limit_of = numbers_by_name(names), dict[int, float]()
     for name, limit in limits.items():
         if len(numbers.get(name, ())) != 1:
             raise ValueError(f"limits must be for groups of {short(names.tolist())}, got one for {short(name)}")
         (number,) = numbers[name]
-        if number in found:
+        if number in limit_of:
             raise ValueError(f"limits must hold one limit for each group, got two for {short(names[number])}")
-        found[number] = float(limit)
-    limited = sorted(found)
-    return np.array(limited), np.array([found[g] for g in limited])
+        limit_of[number] = float(limit)
+    limited = sorted(limit_of)
+    return np.array(limited), np.array([limit_of[g] for g in limited])
 
 
 def multiplier_bounds(constant: Reals, tau: Reals, multiplier: object) -> Reals:
@@ -237,12 +237,12 @@ def multiplier_bounds(constant: Reals, tau: Reals, multiplier: object) -> Reals:
 
 def numbers_by_name(names: Values) -> dict[object, list[int]]:
     """The numbers of the groups of each name: a label, or its text, as a configuration file has it."""
-    found: dict[object, list[int]] = {}
+    numbers: dict[object, list[int]] = {}
     for number, label in enumerate(names.tolist()):
         whole = isinstance(label, float) and label.is_integer()
         for name in {label, str(label), *([str(int(label))] if whole else [])}:
-            found.setdefault(name, []).append(number)
-    return found
+            numbers.setdefault(name, []).append(number)
+    return numbers
 
 
 # `constrained` before anybody's data was seen.

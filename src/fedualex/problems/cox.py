@@ -31,18 +31,18 @@ TINY = 1e-12
 
 def times_and_events(y: object, rows: int, name: str = "y") -> NDArray[np.float64]:
     """(rows, 2) of times >= 0 and events, which are 0 or 1; refused by row and value otherwise."""
-    found = real_array(name, y, f"{rows} pairs of a time and an event", truth=True)
-    if found.shape != (rows, 2):
-        raise ValueError(f"{name} must hold a time and an event for each of {rows} rows, got shape {found.shape}")
+    pairs = real_array(name, y, f"{rows} pairs of a time and an event", truth=True)
+    if pairs.shape != (rows, 2):
+        raise ValueError(f"{name} must hold a time and an event for each of {rows} rows, got shape {pairs.shape}")
     for column, words, wrong in (
-        ("time", "a number >= 0", ~(found[:, 0] >= 0)),
-        ("event", "0, if the row was last seen then without it, or 1", ~np.isin(found[:, 1], (0, 1))),
+        ("time", "a number >= 0", ~(pairs[:, 0] >= 0)),
+        ("event", "0, if the row was last seen then without it, or 1", ~np.isin(pairs[:, 1], (0, 1))),
     ):
         if wrong.any():
             row = int(np.argmax(wrong))
-            value = found[row, int(column == "event")]
+            value = pairs[row, int(column == "event")]
             raise ValueError(f"the {column} of every row must be {words}, got {value:g} in row {row + 1} of {rows}")
-    return np.asarray(found, float)
+    return np.asarray(pairs, float)
 
 
 # One client's stratum as one example: all that a loss of rows cannot be.
@@ -182,22 +182,24 @@ class _Totals:
             if self.curvature:
                 self.yx[g] += slope_of(own.risk, shares, member)[self.kept]
 
-    def add_cut(self, own: Events, found: StepCut, counts: Reals) -> None:
+    def add_cut(self, own: Events, cut: StepCut, counts: Reals) -> None:
         """The cut of a step."""
-        self.cut += found.slope
-        self.offset += found.offset - float(counts @ own.null)
+        self.cut += cut.slope
+        self.offset += cut.offset - float(counts @ own.null)
 
     def to_survey(self, like: Saddle, has_cut: bool) -> Surveyed:
         """In the shapes of the problem."""
-        found = Surveyed(
+        survey = Surveyed(
             Saddle(reshape_like(like.x, self.slope), reshape_like(like.y, -self.y_slope)), np.asarray(self.value)
         )
         if self.curvature:
             groups = self.y_slope.size
-            found = found._replace(curvature=Curvature((self.xx + self.xx.T) / 2, self.yx, np.zeros((groups, groups))))
+            survey = survey._replace(
+                curvature=Curvature((self.xx + self.xx.T) / 2, self.yx, np.zeros((groups, groups)))
+            )
         if has_cut:
-            found = found._replace(cut=Minorant(reshape_like(like.x, self.cut), np.asarray(self.offset)))
-        return found
+            survey = survey._replace(cut=Minorant(reshape_like(like.x, self.cut), np.asarray(self.offset)))
+        return survey
 
 
 # Recipes.
@@ -360,10 +362,11 @@ class FairCoxRecipe(CoxRecipe):
     def _example(self, rows: Rows, known: Sequence[Known], client: int) -> dict[str, Reals]:
         own, order = stratum(rows)
         number = self._numbers(rows, known, client)[order] if len(order) else np.zeros(1, np.int32)
-        found = super()._example(rows, known, client)
+        example = super()._example(rows, known, client)
         scale = (total_mass(known) / _replace_zeros(known[1]["group_events"]))[number]
         null = own.null - self._level(known)
-        return {**found, "event": np.asarray(scale * found["event"]), "group": number.astype(np.int32), "null": null}
+        event = np.asarray(scale * example["event"])
+        return {**example, "event": event, "group": number.astype(np.int32), "null": null}
 
     def _prior(self, known: Sequence[Known]) -> Reals:
         return checked_prior(self.prior, known[0]["groups"].size, "group" if self.grouped else "client")

@@ -123,8 +123,8 @@ def loss_and_gradient(problem: "Problem", z: Saddle) -> tuple[Array, Saddle]:
 
     def of(part: tuple[Tree, Array]) -> tuple[Array, Saddle]:
         every, weight = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), part)
-        found: tuple[Array, Saddle] = jax.value_and_grad(lambda at: weighted_loss(problem.f, at, every, weight))(z)
-        return found
+        both: tuple[Array, Saddle] = jax.value_and_grad(lambda at: weighted_loss(problem.f, at, every, weight))(z)
+        return both
 
     whole = jax.tree.map(jnp.asarray, (examples, share))
     rows = rows_of_a_block(z, examples)
@@ -136,8 +136,8 @@ def loss_and_gradient(problem: "Problem", z: Saddle) -> tuple[Array, Saddle]:
         return jax.tree.map(jnp.add, total, of(part))
 
     nothing = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), jax.eval_shape(of, whole))
-    found: tuple[Array, Saddle] = jax.lax.fori_loop(0, share.shape[1] // rows, add, nothing)
-    return found
+    both: tuple[Array, Saddle] = jax.lax.fori_loop(0, share.shape[1] // rows, add, nothing)
+    return both
 
 
 def rows_of_a_block(z: Saddle, examples: Tree) -> int | None:
@@ -273,9 +273,9 @@ class Problem(AbstractProblem):
         """A bound if f is `Majorized`, else an estimate."""
         return error_of_operator(self, z, g)
 
-    def value_error(self, z: Saddle, found: Surveyed) -> LossError:
+    def value_error(self, z: Saddle, survey: Surveyed) -> LossError:
         """A bound if f is `Majorized`, else an estimate."""
-        return error_of_value(self, z, found.operator, found.value)
+        return error_of_value(self, z, survey.operator, survey.value)
 
     def client_operator(self, client: Tree, z: Saddle) -> Saddle:
         """(grad_x f_m, -grad_y f_m)."""

@@ -206,8 +206,8 @@ def _find_projected_shape(shaped: _OfShapes, shape: tuple[int, ...]) -> tuple[in
     if not calls_lapack(shaped.part):
         return tuple(np.shape(by_numpy(lambda part: part.project(np.zeros(shape)))(shaped.part)))
     with double():  # a bound of 1e150 is no float32
-        found = jax.eval_shape(shaped.part.project, jax.ShapeDtypeStruct(shape, jnp.float64))
-    return tuple(found.shape)
+        projected = jax.eval_shape(shaped.part.project, jax.ShapeDtypeStruct(shape, jnp.float64))
+    return tuple(projected.shape)
 
 
 def names_of(point: Tree) -> str:

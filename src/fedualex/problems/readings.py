@@ -187,8 +187,8 @@ class RiskReading(Reading):
 
     def measures(self, truth: NDArray[Any], scores: Reals, scale: Scale) -> Measured:
         """c-index: the share of pairs whose order in time scores tell, of those whose order is known."""
-        found = concordance_sums(truth[:, 0], truth[:, 1], scores)
-        return {"c-index": found["concordant"] / found["comparable"] if found["comparable"] > 0 else None}
+        sums = concordance_sums(truth[:, 0], truth[:, 1], scores)
+        return {"c-index": sums["concordant"] / sums["comparable"] if sums["comparable"] > 0 else None}
 
     def columns(self, scores: Reals, scale: Scale) -> dict[str, Values]:
         return {"relative hazard": np.exp(scores)}

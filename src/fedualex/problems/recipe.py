@@ -50,8 +50,8 @@ def built_from(*arrays: str, recipe: type | None = None) -> Callable[[F], F]:
 
 def sources_of(constructor: Callable[..., Any]) -> Sources | None:
     """What a constructor declared; None if it is none of the catalogue."""
-    found: Sources | None = getattr(constructor, MARK, None)
-    return found
+    declared: Sources | None = getattr(constructor, MARK, None)
+    return declared
 
 
 class AbstractRecipe(ABC):
@@ -109,15 +109,15 @@ class AbstractRecipe(ABC):
         """At client number `client`, of rows that none of the points x was fitted to: for each part of them its weight,
         and the sum of its losses; shape (points, 2, parts).
         """
-        found = np.zeros((len(points), 2, self.held_out_parts(known)))
+        sums = np.zeros((len(points), 2, self.held_out_parts(known)))
         if not len(rows.y):
-            return found
+            return sums
         losses_at, masses = self.held_out_losses(rows, known), self.held_out_masses(rows, known, client)
-        found[:, 0] = masses.sum(axis=1)
+        sums[:, 0] = masses.sum(axis=1)
         for i, (x, scores) in enumerate(zip(points, scores_at(rows.X, points), strict=True)):
             losses = losses_at(scores + self.bias(known, x))
-            found[i, 1] = masses @ (losses if losses.ndim == 1 else losses.sum(axis=1))
-        return found
+            sums[i, 1] = masses @ (losses if losses.ndim == 1 else losses.sum(axis=1))
+        return sums
 
     def held_out_of(
         self, rows: Rows, left_out: NDArray[np.bool_], known: Sequence[Known], client: int, points: Sequence[Tree]

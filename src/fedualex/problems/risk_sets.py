@@ -85,23 +85,23 @@ class Shares:
         """For each row j the sum over all events e of value_e p_j, where it is in the risk set of e."""
         ended = np.zeros(len(values))
         np.add.at(ended, self.last, values)
-        found, carry, base = np.empty(len(values)), 0.0, np.inf
+        totals, carry, base = np.empty(len(values)), 0.0, np.inf
         for part in reversed(self.segments):
             own = self.base[part.start]
             carry *= np.exp(own - base) if np.isfinite(base) else 0.0
             sums = carry + np.cumsum((ended[part] / self.total[part])[::-1])[::-1]
-            found[part], carry, base = sums, sums[0], own
-        return np.asarray(found * self.size)
+            totals[part], carry, base = sums, sums[0], own
+        return np.asarray(totals * self.size)
 
     def _accumulate(self, columns: Array) -> Array:
         """Sums of all columns up to each row, relative to the base of its segment."""
-        found, carry, base = np.empty_like(columns), np.zeros(columns.shape[1]), -np.inf
+        sums, carry, base = np.empty_like(columns), np.zeros(columns.shape[1]), -np.inf
         for part in self.segments:
             own = self.base[part.start]
             carry = carry * (np.exp(base - own) if np.isfinite(base) else 0.0)
-            found[part] = carry + np.cumsum(columns[part], axis=0)
-            carry, base = found[part.stop - 1], own
-        return found
+            sums[part] = carry + np.cumsum(columns[part], axis=0)
+            carry, base = sums[part.stop - 1], own
+        return sums
 
 
 def slope_of(own: RiskSets, shares: Shares, counts: Array) -> Array:
@@ -139,16 +139,16 @@ def cut_of_step(own: RiskSets, begun: Array, ended: Array, before: Array, counts
         return StepCut(np.zeros(own.rows.shape[1]), 0.0)
     shares, d = Shares(own, begun), ended - begun
     d, level = d - d.mean(), begun - begun.mean()
-    found = shares.means(np.stack([d, d**2, d**3, d**4, level, level * d], axis=1))[events].T
-    mean, least = found[0], np.minimum.accumulate(d)[own.last][events]
+    means = shares.means(np.stack([d, d**2, d**3, d**4, level, level * d], axis=1))[events].T
+    mean, least = means[0], np.minimum.accumulate(d)[own.last][events]
     ratio = np.divide(before[events], counts[events])
     falls = mean - least
     t = np.where(ratio * falls > 1, 1 / np.where(falls > 0, falls, 1.0), ratio)
-    m2 = np.maximum(found[1] - mean**2, 0.0)
-    m3 = found[2] - 3 * mean * found[1] + 2 * mean**3
-    m4 = np.maximum(found[3] - 4 * mean * found[2] + 6 * mean**2 * found[1] - 3 * mean**4, 0.0)
+    m2 = np.maximum(means[1] - mean**2, 0.0)
+    m3 = means[2] - 3 * mean * means[1] + 2 * mean**3
+    m4 = np.maximum(means[3] - 4 * mean * means[2] + 6 * mean**2 * means[1] - 3 * mean**4, 0.0)
     distance = np.maximum(t**2 * m2 / 2 - t**3 * m3 / 6 + t**4 * m4 / 3, 0.0)
-    mixed = found[4] + t * (found[5] - mean * found[4]) + begun.mean()
+    mixed = means[4] + t * (means[5] - mean * means[4]) + begun.mean()
     each = mixed - shares.log_sums[events] + distance + np.log(own.weight[events])
     steady, moving = np.zeros(len(d)), np.zeros(len(d))
     steady[events], moving[events] = counts[events] * (1 - t * mean), counts[events] * t

@@ -147,12 +147,12 @@ def example_rows(X: RealMatrix) -> "Reals | SparseRow":
     """Rows as examples have them: arrays as they are, and sparse matrices as `SparseRow`."""
     if not issparse(X):
         return X
-    found = real_csr("X", X)
-    counts = np.diff(found.indptr)
-    width = min(-(-max(int(counts.max()), 1) // STEP) * STEP, found.shape[1])
+    matrix = real_csr("X", X)
+    counts = np.diff(matrix.indptr)
+    width = min(-(-max(int(counts.max()), 1) // STEP) * STEP, matrix.shape[1])
     rows = SparseRow(np.zeros((len(counts), width), np.int32), np.zeros((len(counts), width)))
     there = np.arange(width) < counts[:, None]
-    rows.index[there], rows.value[there] = found.indices, found.data
+    rows.index[there], rows.value[there] = matrix.indices, matrix.data
     return rows
 
 
@@ -314,11 +314,11 @@ class Rows(NamedTuple):
 
     def numbers(self, values: Values, labels: Values) -> NDArray[np.int32]:
         """The number of each row's value among the sorted labels; any number for a row of weight 0 that has another."""
-        found = np.minimum(np.searchsorted(labels, values), len(labels) - 1)
-        strange = (labels[found] != values) & (self.shares > 0)
+        places = np.minimum(np.searchsorted(labels, values), len(labels) - 1)
+        strange = (labels[places] != values) & (self.shares > 0)
         if strange.any():
             raise ValueError(f"labels must be of {short(labels.tolist())}, got {short(values[strange][0])}")
-        return found.astype(np.int32)
+        return places.astype(np.int32)
 
     def signs(self, labels: Values) -> Reals:
         """-1 for rows of the first of two classes, +1 for those of the second."""

@@ -62,13 +62,13 @@ class _LongCut(NamedTuple):
     errors: _Errors
 
 
-def _sent_cuts(at: Reals, start: Reals, found: Surveyed) -> list[tuple[Reals, _LongCut]]:
+def _sent_cuts(at: Reals, start: Reals, survey: Surveyed) -> list[tuple[Reals, _LongCut]]:
     """The survey's own cut, and that of the step from `start`; the errors of each are the sizes of its parts."""
-    x, gx, value = at[: at.size - entries(found.operator.y).size], entries(found.operator.x), float(found.value)
+    x, gx, value = at[: at.size - entries(survey.operator.y).size], entries(survey.operator.x), float(survey.value)
     own = _Errors(np.abs(gx), abs(value) + float(np.abs(gx) @ np.abs(x)))
     cuts = [(at, _LongCut(gx, LONG(value) - np.sum(gx.astype(LONG) * x), own))]
-    if found.cut is not None:
-        slope, offset = entries(found.cut.slope), LONG(float(found.cut.offset))
+    if survey.cut is not None:
+        slope, offset = entries(survey.cut.slope), LONG(float(survey.cut.offset))
         cuts.append((start, _LongCut(slope, offset, _Errors(np.abs(slope), abs(float(offset))))))
     return cuts
 
@@ -98,15 +98,15 @@ class ScoreErrors:
         return BoundErrors(slope, offset) if np.isfinite(offset) and np.all(np.isfinite(slope)) else None
 
     @by_numpy
-    def tell(self, z: Saddle, start: Saddle | None, found: Surveyed, clients: int) -> SurveyErrors:
+    def tell(self, z: Saddle, start: Saddle | None, survey: Surveyed, clients: int) -> SurveyErrors:
         """What a client says of its own survey: powers of two, of which few are different.
 
-        found: at z, with the cut of a step from `start` if there is one. Beside its own rounding it counts that of
+        survey: at z, with the cut of a step from `start` if there is one. Beside its own rounding it counts that of
         weighted sums over so many clients, which may be larger than the sums are.
         """
         at, unit, most = entries(z), (clients + ADDED) * UNIT, farthest(self.problem, z)[1]
-        offset, slope = self._excess_of_sent(at, found, most, unit), 0.0
-        for where, cut in _sent_cuts(at, at if start is None else entries(start), found):
+        offset, slope = self._excess_of_sent(at, survey, most, unit), 0.0
+        for where, cut in _sent_cuts(at, at if start is None else entries(start), survey):
             errors = self._of_sent(at, where, cut)
             offset = max(offset, errors.offset + unit * float(cut.errors.offset))
             slope = max(slope, float(np.max(errors.slope + unit * cut.errors.slope)))
@@ -114,10 +114,10 @@ class ScoreErrors:
         self._moved = self._largest_change(z) if self._moved is None else self._moved
         return SurveyErrors(*(min(_coarse(SECOND * number), UNKNOWN) for number in (offset, slope, self._moved)))
 
-    def _excess_of_sent(self, at: Reals, found: Surveyed, most: Reals, unit: float) -> float:
+    def _excess_of_sent(self, at: Reals, survey: Surveyed, most: Reals, unit: float) -> float:
         """By how much f(x, .) may exceed what value and slope in y say, at any y with entries of at most this size."""
         above, (_, y) = self._of_survey(self._upper, at, at), self._vectors(at)
-        sizes = abs(float(found.value)) + float(np.abs(entries(found.operator.y)) @ (np.abs(y) + most))
+        sizes = abs(float(survey.value)) + float(np.abs(entries(survey.operator.y)) @ (np.abs(y) + most))
         return float(above.offset + above.slope @ most) + unit * sizes
 
     def _of_sent(self, point: Reals, start: Reals, sent: "_LongCut") -> _Errors:
@@ -168,8 +168,8 @@ class ScoreErrors:
         used = np.flatnonzero(weights[:-1])
         slope, offset = np.zeros(np.shape(side.slope)), 2 * self._unit * abs(self._floor_value) * float(weights[-1])
         for i in used:
-            found = self._of_survey(errors, points[i], starts[i])
-            slope, offset = slope + weights[i] * found.slope, offset + weights[i] * found.offset
+            own = self._of_survey(errors, points[i], starts[i])
+            slope, offset = slope + weights[i] * own.slope, offset + weights[i] * own.offset
         if np.count_nonzero(weights) == 1 and np.max(weights) == 1:  # one survey, or the floor: nothing was mixed
             return _Errors(slope, float(offset))
         # Errors hold one `_unit` of all sizes at least, so that a share of them makes up for the rounding of the mean.

@@ -97,10 +97,10 @@ class SparseGlmRecipe(AbstractRecipe):
         """The center, checked; None if there is none."""
         if self.center is None:
             return None
-        found = real_array("center", self.center, accepted := f"{features} numbers, one for each column of X")
-        if found.shape != (features,):
+        center = real_array("center", self.center, accepted := f"{features} numbers, one for each column of X")
+        if center.shape != (features,):
             raise ValueError(f"center must be {accepted}, got {short(self.center)}")
-        return found
+        return center
 
     def _penalty(self) -> Penalty:
         return Penalty(self.l1, self.l2, self.radius, self.group, self.groups)

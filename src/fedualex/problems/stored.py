@@ -98,10 +98,10 @@ class FileRows(RowSource):
 
     def __getitem__(self, part: slice) -> Reals:
         start, stop, _ = part.indices(self.shape[0])
-        found = np.empty((max(stop - start, 0), self.shape[1]))
+        rows = np.empty((max(stop - start, 0), self.shape[1]))
         # By its place, so that several threads may read at once.
-        os.preadv(self._file, [found.data.cast("B")] if found.size else [], 8 * start * self.shape[1])
-        return found
+        os.preadv(self._file, [rows.data.cast("B")] if rows.size else [], 8 * start * self.shape[1])
+        return rows
 
     @property
     def fingerprint(self) -> bytes:

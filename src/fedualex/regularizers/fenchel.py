@@ -25,8 +25,8 @@ def has_rounding_bound(psi: AbstractRegularizer) -> bool:
 
 def _roundings_of(psi: AbstractRegularizer) -> int | None:
     """What its own class declares: a class that inherits formulas may have changed some of them."""
-    found: int | None = vars(type(psi)).get("roundings")
-    return found
+    count: int | None = vars(type(psi)).get("roundings")
+    return count
 
 
 def cost_of_error(delta: Array, reach: Array, near: Array, lam: Array) -> Array:
@@ -76,9 +76,9 @@ def fenchel(psi: AbstractRegularizer, x: Vector, s: Vector, error: Vector) -> Fe
     x, s = as_real(x), as_real(s)
     if isinstance(psi, WithQuadratic):
         return _with_quadratic(psi, x, s, error)
-    found = _evaluate(psi, x, s)
+    terms = _evaluate(psi, x, s)
     lam = cast_like(split(psi.psi)[1] if isinstance(psi, Spectral) else 0.0, s)
-    return Fenchel(found.gap, cost_of_error(norm(error), found.reach, found.near, lam) + found.rounding)
+    return Fenchel(terms.gap, cost_of_error(norm(error), terms.reach, terms.near, lam) + terms.rounding)
 
 
 def _with_quadratic(psi: WithQuadratic, x: Array, s: Array, error: Vector) -> Fenchel:

@@ -41,10 +41,10 @@ def write_figures(path: Path) -> list[Path]:
             f"**{stem.name}**: {study['title']}. Certified gaps of the {study['output']} output. {mark}".strip()
         )
     for file in (path / "averaging.json", *sorted(path.glob("*/averaging.json"))):
-        found = json.loads(file.read_text()) if file.exists() else {}
-        if found.get("series"):
+        averaging = json.loads(file.read_text()) if file.exists() else {}
+        if averaging.get("series"):
             stem = path / "figures" / f"{file.parent.resolve().name}-averaging"
-            files += figures.draw_averaging(found["series"], found["exact"], stem, mark=mark)
+            files += figures.draw_averaging(averaging["series"], averaging["exact"], stem, mark=mark)
             captions.append(f"**{stem.name}**: What averaging on the server does to sparsity. {mark}".strip())
     file = path / "figures" / "captions.md"
     file.parent.mkdir(exist_ok=True)

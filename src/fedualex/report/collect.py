@@ -59,16 +59,16 @@ def describe_model(model: Model) -> Json:
 
 def _measures(model: Model) -> Json | None:
     """Numbers on held-out rows: of all of them, then of each client, in the order of the names."""
-    found = model.training.get("held_out")
-    if not found:
+    held_out = model.training.get("held_out")
+    if not held_out:
         return None
-    names = list(found["overall"])
+    names = list(held_out["overall"])
     rows = model.training.get("clients", {})
-    clients = found["clients"] if len(found["clients"]) > 1 else {}
+    clients = held_out["clients"] if len(held_out["clients"]) > 1 else {}
     return {
-        "rows": found["rows"],
+        "rows": held_out["rows"],
         "names": names,
-        "overall": [found["overall"][name] for name in names],
+        "overall": [held_out["overall"][name] for name in names],
         "worst": [worst(name, clients) for name in names],
         "clients": [
             {"name": client, "trained": rows.get(client), "values": [values.get(name) for name in names]}
@@ -89,9 +89,9 @@ def collect(path: Path) -> Json:
             title = run.label if model is None else f"A model of {model['target']} ({model['goal'] or run.label})"
             name = (fit_around(path) or path.resolve()).name
             panel = runs_panel(name, title, {run.label: [run]}, model=model)
-            found = report(title, [panel], manifest, seeds_text([run]))
+            collected = report(title, [panel], manifest, seeds_text([run]))
             fitted = fitted_model(path)
-            return found if fitted is None else found | {"headline": first_sentence(fitted), "fitted": fitted}
+            return collected if fitted is None else collected | {"headline": first_sentence(fitted), "fitted": fitted}
         case "comparison":
             runs = [folder.load(path / name) for name in manifest["runs"]]
             panel = compared_panel(manifest["title"], runs, exact_of(path)) | {"model": model_beside(path)}
@@ -102,8 +102,8 @@ def collect(path: Path) -> Json:
             panels = [panel for part in parts for panel in part["panels"]]
             for panel, name in zip(panels, manifest["comparisons"], strict=True):
                 panel["name"] = name
-            found = report(manifest["title"], panels, manifest, parts[0]["repeat"]["seeds"])
-            return found | {"headline": smallest_answers(panels)}
+            collected = report(manifest["title"], panels, manifest, parts[0]["repeat"]["seeds"])
+            return collected | {"headline": smallest_answers(panels)}
         case "experiment":
             title, seeds = manifest["title"], f"0 to {manifest['plan']['seeds'] - 1}"
             small = SMALL if is_small(path) else ""

@@ -78,8 +78,8 @@ def _percent(held: Json) -> str:
 
 def _ends(held: Json, measure: str, client: str | None = None) -> Sequence[float] | None:
     """The interval of a measure, of all rows or of a client's; None where there is none."""
-    found = held.get("intervals") or {}
-    own = found.get("overall") if client is None else (found.get("clients") or {}).get(client)
+    intervals = held.get("intervals") or {}
+    own = intervals.get("overall") if client is None else (intervals.get("clients") or {}).get(client)
     return (own or {}).get(measure)
 
 
@@ -123,8 +123,8 @@ def _measures_tables(model: Model, held: Json) -> str:
             cells.append(_cell("–", "") if value is None else _cell(*estimate_texts(value, _ends(held, name, client))))
         own = calibration.get("overall") if client is None else (calibration.get("clients") or {}).get(client)
         for _, key in parts:
-            found = (own or {}).get(key)
-            cells.append(_cell(*estimate_texts(found[0], found[1:])) if found else _cell("–", ""))
+            ends = (own or {}).get(key)
+            cells.append(_cell(*estimate_texts(ends[0], ends[1:])) if ends else _cell("–", ""))
         title, kind = ("all clients", ' class="all"') if client is None else (client, "")
         return f'<tr{kind}><th scope="row">{escape_html(title)}</th>{"".join(cells)}</tr>'
 
@@ -224,8 +224,8 @@ def served_part(model: Model) -> str:
 
 
 def _of_clients(held: Json, name: str) -> dict[str, float]:
-    found = held.get("clients") or {}
-    return {client: values[name] for client, values in found.items() if values.get(name) is not None}
+    clients = held.get("clients") or {}
+    return {client: values[name] for client, values in clients.items() if values.get(name) is not None}
 
 
 def _worst_sentence(name: str, known: Mapping[str, float], beside: Mapping[str, float], sign: int) -> str:
@@ -364,10 +364,10 @@ def _proofs_sentence(effects: Json) -> str:
 
 def settings_part(model: Model) -> str:
     """All settings, behind a fold."""
-    found = list(_flat(part_of(model, "configuration")))
-    if not found:
+    settings = list(_flat(part_of(model, "configuration")))
+    if not settings:
         return ""
-    lines = "".join(f"<dt>{escape_html(name)}</dt><dd>{escape_html(text)}</dd>" for name, text in found)
+    lines = "".join(f"<dt>{escape_html(name)}</dt><dd>{escape_html(text)}</dd>" for name, text in settings)
     body = f'<dl class="settings">{lines}</dl>'
     return f'<section class="committee settings">{fold("Settings", body)}</section>'
 

@@ -137,11 +137,11 @@ def draw_averaging(
     """The curse of primal averaging: densities of the clients' points and of the server's point after averaging."""
     figure, axes = new_figure(len(series), mark, share_y=True)
     clients, server = style(7), style(6)  # grey and black: not methods, which have colors of their own
-    for axis, (method, found) in zip(axes, series.items(), strict=True):
-        rounds = found["round"]
-        axis.fill_between(rounds, found["lowest"], found["highest"], color=clients.color, alpha=0.25, lw=0)
-        draw_line(axis, rounds, found["clients"], clients, "clients' points: mean and range", SMALL_LINES)
-        draw_line(axis, rounds, found["server"], server, "server's point", SMALL_LINES)
+    for axis, (method, curves) in zip(axes, series.items(), strict=True):
+        rounds = curves["round"]
+        axis.fill_between(rounds, curves["lowest"], curves["highest"], color=clients.color, alpha=0.25, lw=0)
+        draw_line(axis, rounds, curves["clients"], clients, "clients' points: mean and range", SMALL_LINES)
+        draw_line(axis, rounds, curves["server"], server, "server's point", SMALL_LINES)
         axis.set_title(method, fontsize=LOOK["axes.titlesize"])
         axis.set(xlabel=X_AXES["round"], ylim=(0, 1.02))
         axis.xaxis.set_major_locator(_ticks(whole=True))

@@ -43,8 +43,8 @@ def count(number: int, noun: str) -> str:
 
 def part_of(model: Model, name: str) -> Json:
     """A part of what is kept of the training; an empty one where there is none."""
-    found = model.training.get(name)
-    return dict(found) if isinstance(found, Mapping) else {}
+    part = model.training.get(name)
+    return dict(part) if isinstance(part, Mapping) else {}
 
 
 def scroll_table(name: str, head: str, lines: Sequence[str]) -> str:

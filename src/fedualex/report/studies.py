@@ -60,8 +60,8 @@ def draw_study(study: Study, mark: str = "") -> "Figure":
 
 def _draw_axis(place: "Axes", axis: str, cases: Sequence[Json], looks: Mapping[str, Style]) -> None:
     for label, look in looks.items():
-        found = [(case["value"], case["gaps"][label].mean) for case in cases if label in case["gaps"]]
-        draw_line(place, [value for value, _ in found], [gap for _, gap in found], look, label, SMALL_LINES)
+        means = [(case["value"], case["gaps"][label].mean) for case in cases if label in case["gaps"]]
+        draw_line(place, [value for value, _ in means], [gap for _, gap in means], look, label, SMALL_LINES)
     for text, dashes in zip(PROMISES, ("--", ":"), strict=True):
         promised = [(case["value"], case["promised"][text]) for case in cases if text in case["promised"]]
         if promised:

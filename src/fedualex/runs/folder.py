@@ -308,13 +308,13 @@ def provenance() -> Json:
 
 def versions() -> dict[str, str]:
     """Of Python and of what decides the numbers of a run."""
-    found = {"python": platform.python_version()}
+    numbers = {"python": platform.python_version()}
     for package in PACKAGES:
         try:
-            found[package] = version(package)
+            numbers[package] = version(package)
         except PackageNotFoundError:  # run from a source tree
-            found[package] = "unknown"
-    return found
+            numbers[package] = "unknown"
+    return numbers
 
 
 def other_versions(manifest: Json) -> str:
@@ -339,13 +339,13 @@ def stored_arrays(run: Run) -> Json:
     for name, output in run.outputs.items():
         for kind, point in (("z", output.z), ("g", output.operator)):  # no g if sites did not answer
             arrays |= {f"{name}/{kind}/{leaf}": array for leaf, array in tree.leaves_with_names(point)}
-        if (found := output.evidence) is not None:
-            arrays |= {f"{name}/surveys/{leaf}": array for leaf, array in tree.leaves_with_names(found.points)}
-            if found.starts is not None:
-                arrays |= {f"{name}/starts/{leaf}": array for leaf, array in tree.leaves_with_names(found.starts)}
-            arrays |= {f"{name}/weights/{side}": getattr(found, side) for side in ("upper", "lower", "floor")}
-            if found.told is not None:
-                arrays |= {f"{name}/told/{part}": array for part, array in found.told._asdict().items()}
+        if (evidence := output.evidence) is not None:
+            arrays |= {f"{name}/surveys/{leaf}": array for leaf, array in tree.leaves_with_names(evidence.points)}
+            if evidence.starts is not None:
+                arrays |= {f"{name}/starts/{leaf}": array for leaf, array in tree.leaves_with_names(evidence.starts)}
+            arrays |= {f"{name}/weights/{side}": getattr(evidence, side) for side in ("upper", "lower", "floor")}
+            if evidence.told is not None:
+                arrays |= {f"{name}/told/{part}": array for part, array in evidence.told._asdict().items()}
     return arrays
 
 

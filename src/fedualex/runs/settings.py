@@ -406,8 +406,8 @@ def bounds_of(configuration: Configuration) -> Json:
     }
     if options.steps is not None:
         theorem = theory.theorem3 if constants.sigma > 0 else theory.theorem4
-        found = theorem(constants, steps=options.steps)
-        bounds = [(found.name, "printed", found.printed), (found.name, "corrected", found.corrected)]
+        proved = theorem(constants, steps=options.steps)
+        bounds = [(proved.name, "printed", proved.printed), (proved.name, "corrected", proved.corrected)]
     else:
         eta_s = configuration.resolved["method"].get("eta_s") or 1.0
         sizes: Json = {
@@ -417,11 +417,11 @@ def bounds_of(configuration: Configuration) -> Json:
             "eta_s": eta_s,
         }
         saddle = problem.like.y is not None
-        found = (theory.theorem1 if saddle else theory.theorem2)(constants, **sizes)
+        proved = (theory.theorem1 if saddle else theory.theorem2)(constants, **sizes)
         own = theory.proposition_b(constants, **sizes)
         bounds = [
-            (found.name, "printed", found.printed),
-            (found.name, "corrected", found.corrected),
+            (proved.name, "printed", proved.printed),
+            (proved.name, "corrected", proved.corrected),
             (own.name, "ours", own),
         ]
         if problem.clients not in (None, 1):

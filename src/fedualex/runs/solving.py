@@ -130,8 +130,8 @@ def _oracle_settings(noise: AbstractOracle | None) -> Json:
 
 def _as_data(value: object) -> Any:
     """A number, a list or a text."""
-    found = plain(value)
-    return found if found is None or isinstance(found, bool | int | float | str | list) else short(found)
+    data = plain(value)
+    return data if data is None or isinstance(data, bool | int | float | str | list) else short(data)
 
 
 # One file with several [[method]] tables: a run of each, side by side.
@@ -155,14 +155,14 @@ def configure_each(given: Json, home: Path) -> dict[str, Configuration]:
         raise ConfigurationError(f"[[method]] label must be a text, got {short(given_labels)}")
     if len(set(given_labels)) < len(given_labels):
         raise ConfigurationError(f"[[method]] label must be another one for each method, got {short(given_labels)}")
-    found: dict[str, Configuration] = {}
+    configurations: dict[str, Configuration] = {}
     rows = None
     for label, table in zip(unique([_label(table) for table in tables]), tables, strict=True):
         settings = {key: value for key, value in table.items() if key != "label"}
         build_method(settings, f"[[method]] {label}")  # so that a refusal says which
         one = configure({**given, "method": settings}, home, rows)
-        found[label], rows = replace(one, resolved={"label": label, **one.resolved}), one.rows
-    return found
+        configurations[label], rows = replace(one, resolved={"label": label, **one.resolved}), one.rows
+    return configurations
 
 
 def solve_each(

@@ -94,17 +94,17 @@ class Examination:
         self.problem = tree.cast_module(problem, jnp.float64)
         self.sentence = TRUSTED if trust else why_not_checked(problem) or CHECKED
         """What was looked at, for reports; never that f is convex-concave because nothing was found."""
-        self.found: Disproof | None = None
+        self.disproof: Disproof | None = None
 
     def examine(self, points: Iterable[Saddle], thorough: bool = False) -> str:
         """Why nothing may be certified, if a disproof is found at one of the points; empty otherwise."""
-        if self.sentence == CHECKED and self.found is None:
+        if self.sentence == CHECKED and self.disproof is None:
             distinct = {id(z): z for z in points}.values()
             disproofs = (disproof(self.problem, z, thorough=thorough) for z in distinct)
-            self.found = next((one for one in disproofs if one is not None), None)
-            if self.found is not None:
-                self.sentence = self.found.reason
-        return "" if self.found is None else self.found.reason
+            self.disproof = next((one for one in disproofs if one is not None), None)
+            if self.disproof is not None:
+                self.sentence = self.disproof.reason
+        return "" if self.disproof is None else self.disproof.reason
 
 
 Record = Json
@@ -266,7 +266,7 @@ class Records:
             steps=steps,
             state=state,
             convexity=self.examination.sentence,
-            disproof=self.examination.found,
+            disproof=self.examination.disproof,
             epsilon=spent.get("epsilon"),
             unanswered=unanswered,
             server_seconds=spent.get("server_seconds"),

@@ -31,17 +31,17 @@ def baseline_of(model: Model, trained: Table, weights: str | None = None) -> Bas
     return {"time": times.tolist(), "hazard": hazard.tolist(), "last": last}
 
 
-def keep_baselines(folder: Path, found: Mapping[str, Baseline]) -> None:
+def keep_baselines(folder: Path, baselines: Mapping[str, Baseline]) -> None:
     """Write them beside a model."""
-    write_json(folder / BASELINES, dict(found))
+    write_json(folder / BASELINES, dict(baselines))
 
 
 def read_baselines(path: Path) -> dict[str, Baseline]:
     """Those beside the model of this folder."""
     for folder in (path, path.parent if path.name == MODEL else path):
         if (file := folder / BASELINES).exists():
-            found: dict[str, Baseline] = json.loads(file.read_text())
-            return found
+            baselines: dict[str, Baseline] = json.loads(file.read_text())
+            return baselines
     raise ConfigurationError(f"{path} has no {BASELINES}, by which survival is told: it stays in the folder of the fit")
 
 
@@ -60,7 +60,7 @@ def survival(
     for name in np.unique(names).tolist():
         if name not in baselines:
             raise ConfigurationError(f"there is no baseline hazard of the client {name!r}; {hint(name, baselines)}")
-    found: dict[str, list[float | None]] = {}
+    columns: dict[str, list[float | None]] = {}
     for time in times:
         column: list[float | None] = []
         for name, score in zip(names.tolist(), scores.tolist(), strict=True):
@@ -68,5 +68,5 @@ def survival(
             place = int(np.searchsorted(own["time"], time, side="right"))
             hazard = own["hazard"][place - 1] if place else 0.0
             column.append(float(np.exp(-hazard * np.exp(score))) if time <= own["last"] else None)
-        found[f"survival at {time:g}"] = column
-    return found
+        columns[f"survival at {time:g}"] = column
+    return columns

@@ -374,11 +374,11 @@ class _Search:
     def begin(self, tol: float) -> Solved:
         """Summaries of all losses, and the null model of all rows, whose loss is what tol is a share of."""
         for exchange in range(self.recipe.exchanges):
-            found = known_by_fold(self.parties.summaries(self.known), len(self.known))
+            merged = known_by_fold(self.parties.summaries(self.known), len(self.known))
             self._count("sums of all folds")
             if exchange == 0:
-                check_folds(found)
-            for own, part in zip(self.known, found, strict=True):
+                check_folds(merged)
+            for own, part in zip(self.known, merged, strict=True):
                 own.append(part)
         self.parties.settle(self.known)
         whole = self.parties.folds
@@ -397,8 +397,8 @@ class _Search:
     def _null(self, start: Saddle, huge: float, tol: float) -> Solved:
         """Of all rows at a huge penalty."""
         whole = self.parties.folds
-        if self.quadratics and self.by_active_sets and (found := self._lasso(whole, np.array([huge]))):
-            return found[0]
+        if self.quadratics and self.by_active_sets and (path := self._lasso(whole, np.array([huge]))):
+            return path[0]
         return self.solve([Member(whole, self.problem(whole, huge, limited=False), start)], tol, relative=True)[0]
 
     def _largest(self, null: Solved) -> float:
@@ -426,7 +426,7 @@ class _Search:
         request = Survey((point,), (True,))
         answers = self.parties.surveys([(f, request) for f in range(len(self.known))])
         self._count("squares of all folds")
-        self.quadratics = [Quadratic(point, found) for (found,) in answers]
+        self.quadratics = [Quadratic(point, survey) for (survey,) in answers]
 
     @cached_property
     def weights(self) -> slice:
@@ -441,8 +441,8 @@ class _Search:
     def problem(self, f: int, value: float, limited: bool = True) -> Problem:
         """Loss number f with this penalty, its data elsewhere. limited: not for a null model, which limits outweigh."""
         recipe: Any = self.recipe if limited else self.recipe.unlimited
-        found: Problem = replace(recipe, **{self.name: value}).problem(self.known[f], "elsewhere")
-        return found
+        problem: Problem = replace(recipe, **{self.name: value}).problem(self.known[f], "elsewhere")
+        return problem
 
     def path(self, values: NDArray[np.float64], null: Place) -> list[Solved]:
         """All rows: every STRIDE-th value from the null model, then those between from these; of squares in turn."""
@@ -451,14 +451,15 @@ class _Search:
             return self._path_of_squares(whole, values)
         first = sorted({*range(0, last, STRIDE), last})
         coarse = [Member(whole, self.problem(whole, values[v]), null) for v in first]
-        found = dict(zip(first, self.solve(coarse), strict=True))
-        rest = [v for v in range(len(values)) if v not in found]
+        answers = dict(zip(first, self.solve(coarse), strict=True))
+        rest = [v for v in range(len(values)) if v not in answers]
         nearest = [min(first, key=lambda at, v=v: abs(at - v)) for v in rest]  # type: ignore[misc]
         members = [
-            Member(whole, self.problem(whole, values[v]), found[at].place) for v, at in zip(rest, nearest, strict=True)
+            Member(whole, self.problem(whole, values[v]), answers[at].place)
+            for v, at in zip(rest, nearest, strict=True)
         ]
-        found |= dict(zip(rest, self.solve(members), strict=True))
-        pairs = {(whole, v): found[v] for v in range(len(values))}
+        answers |= dict(zip(rest, self.solve(members), strict=True))
+        pairs = {(whole, v): answers[v] for v in range(len(values))}
         return list(self.mend(values, pairs).values())
 
     def solve_folds(self, values: NDArray[np.float64], path: list[Solved]) -> list[list[Solved]]:
@@ -467,17 +468,17 @@ class _Search:
             return [self._path_of_squares(f, values) for f in range(self.parties.folds)]
         pairs = [(f, v) for v in range(len(values)) for f in range(self.parties.folds)]
         members = [Member(f, self.problem(f, values[v]), *self._start(f, path[v].point)) for f, v in pairs]
-        found = self.mend(values, dict(zip(pairs, self.solve(members), strict=True)))
-        return [[found[f, v] for v in range(len(values))] for f in range(self.parties.folds)]
+        answers = self.mend(values, dict(zip(pairs, self.solve(members), strict=True)))
+        return [[answers[f, v] for v in range(len(values))] for f in range(self.parties.folds)]
 
     def _path_of_squares(self, f: int, values: NDArray[np.float64]) -> list[Solved]:
         """One after the other, which asks nobody: by active sets, and what these do not certify as any other fit."""
-        found = self._lasso(f, values) if self.by_active_sets else []
+        answers = self._lasso(f, values) if self.by_active_sets else []
         for v, value in enumerate(values):
-            if v == len(found) or not found[v].met:
-                start = self._start(f, found[v - 1].point) if v else (self.quadratics[f].place,)
-                found[v : v + 1] = self.solve([Member(f, self.problem(f, value), *start)])
-        return found
+            if v == len(answers) or not answers[v].met:
+                start = self._start(f, answers[v - 1].point) if v else (self.quadratics[f].place,)
+                answers[v : v + 1] = self.solve([Member(f, self.problem(f, value), *start)])
+        return answers
 
     def _lasso(self, f: int, values: NDArray[np.float64]) -> list[Solved]:
         """All values of squares with l1, from their sums alone."""
@@ -486,38 +487,38 @@ class _Search:
         l2, rows = float(getattr(self.recipe, "l2", 0.0)), int(self.known[f][0]["rows"].sum())
         terms = rows + own.center.size + 64
         squares = own.with_ridge(self.weights, l2, floor=float(view.floor.value), terms=terms, error=self.sum_error)
-        if (found := solve_lasso_path(squares, values)) is None:
+        if (path := solve_lasso_path(squares, values)) is None:
             return []
-        parts = zip(found.points, found.values.tolist(), found.gaps.tolist(), strict=True)
-        place = own.place_at(found.points[0])  # the model of squares is the same anywhere
+        parts = zip(path.points, path.values.tolist(), path.gaps.tolist(), strict=True)
+        place = own.place_at(path.points[0])  # the model of squares is the same anywhere
         return [Solved(own.reshape(z), gap, value, gap <= self.tol, place) for z, value, gap in parts]
 
     def _start(self, f: int, near: Saddle) -> tuple[Any, ...]:
         """At a point near the answer; of squares at the answer itself, which is looked for near that point."""
         return (self.quadratics[f].place, near) if self.quadratics else (near,)
 
-    def mend(self, values: NDArray[np.float64], found: dict[Pair, Solved]) -> dict[Pair, Solved]:
+    def mend(self, values: NDArray[np.float64], answers: dict[Pair, Solved]) -> dict[Pair, Solved]:
         """Those (loss, value) that were left uncertified once more, from the nearest certified value of the same loss.
 
         A start from another loss can be far off where a fold's rows are almost separable; one from the next value is
         near. Each turn may certify more, from which the next one starts.
         """
         for _ in range(len(values)):
-            starts = {pair: near for pair in found if not found[pair].met and (near := _nearest(pair, found))}
+            starts = {pair: near for pair in answers if not answers[pair].met and (near := _nearest(pair, answers))}
             if not starts or self.exchanges >= self.most:
                 break
-            members = [Member(f, self.problem(f, values[v]), found[near].place) for (f, v), near in starts.items()]
+            members = [Member(f, self.problem(f, values[v]), answers[near].place) for (f, v), near in starts.items()]
             again = dict(zip(starts, self.solve(members), strict=True))
-            found |= {pair: own for pair, own in again.items() if own.gap < found[pair].gap}
+            answers |= {pair: own for pair, own in again.items() if own.gap < answers[pair].gap}
             if not any(own.met for own in again.values()):
                 break
-        return found
+        return answers
 
     def measure_held_out(self, folded: list[list[Solved]]) -> Reals:
         """(folds, values, 2, parts)."""
-        found = self.parties.measure_held_out([(k, one.point.x) for k, own in enumerate(folded) for one in own])
+        losses = self.parties.measure_held_out([(k, one.point.x) for k, own in enumerate(folded) for one in own])
         self._count("losses of held-out rows")
-        sums = np.asarray(found[HELD_OUT])
+        sums = np.asarray(losses[HELD_OUT])
         return sums.reshape(len(folded), -1, *sums.shape[1:])
 
     def curve(self, values: NDArray[np.float64], fits: list[list[Solved]], rule: Rule, said: str) -> Curve:
@@ -548,7 +549,7 @@ class _Search:
     def solve(self, members: Sequence[Member], tol: float | None = None, relative: bool = False) -> list[Solved]:
         """By all parties, or without them where everything is known."""
         asks, before = not self.quadratics, self.met
-        found = solve_together(
+        together = solve_together(
             members,
             self.parties.surveys if asks else self._locally,
             tol=self.tol if tol is None else tol,
@@ -558,8 +559,8 @@ class _Search:
             sum_error=self.sum_error,
             report=lambda met: self._report(before + met) if asks else None,
         )
-        self.met = before + sum(one.met for one in found.solved) if self.fits else 0
-        return found.solved
+        self.met = before + sum(one.met for one in together.solved) if self.fits else 0
+        return together.solved
 
     def _report(self, met: int) -> None:
         self._count(f"{met} of {self.fits} fits certified" if self.fits else "the model without weights")
@@ -572,10 +573,10 @@ class _Search:
         return [self.quadratics[f].survey(request) for f, request in requests]
 
 
-def _nearest(pair: Pair, found: Mapping[Pair, Solved]) -> Pair | None:
+def _nearest(pair: Pair, answers: Mapping[Pair, Solved]) -> Pair | None:
     """The certified one of the same loss whose value is nearest."""
     f, v = pair
-    able = (other for other, own in found.items() if other[0] == f and own.met)
+    able = (other for other, own in answers.items() if other[0] == f and own.met)
     return min(able, key=lambda other: abs(other[1] - v), default=None)
 
 

@@ -95,11 +95,11 @@ def find_effects(
         common = Layout(recipe, known, x, own_intercepts=False) if wanted.own_intercepts else layout
         proved = common.prove(y, asking, np.inf if gap is None else gap)
         told = {} if proved is None else {"coefficients": common.tell_proved(proved)}
-    found = layout.estimate(y, asking, drop=wanted.collinear == DROPPED)
-    if found.outcome is not Outcome.DONE:
-        return {"refused": found.sentence, "exchanges": asking.exchanges, **told}
+    estimate = layout.estimate(y, asking, drop=wanted.collinear == DROPPED)
+    if estimate.outcome is not Outcome.DONE:
+        return {"refused": estimate.sentence, "exchanges": asking.exchanges, **told}
     conditional = recipe.weights is not None or not (layout.of_ordinary or structure in (MEAN, HAZARD))
-    tables = layout.tables(found, conditional, wanted.confidence, proved)
+    tables = layout.tables(estimate, conditional, wanted.confidence, proved)
     return {**tables, "exchanges": asking.exchanges, **told}
 
 
@@ -279,20 +279,20 @@ class Layout:
         offset[0] = float(self.recipe.answers(self.known).center)
         return offset
 
-    def tables(self, found: Estimate, conditional: bool, confidence: float, proved: Proved | None) -> Json:
+    def tables(self, estimate: Estimate, conditional: bool, confidence: float, proved: Proved | None) -> Json:
         """The table with its main errors, and with others. proved: of the model, with the intercept."""
         likelihood = self.family is None or self.family.likelihood
         kinds = ["sandwich"] if conditional or not likelihood else ["model-based", "sandwich"]
-        if found.dispersion is not None and not conditional:
+        if estimate.dispersion is not None and not conditional:
             kinds = [QUASI, *kinds]
-        kinds += ["clustered"] if found.clustered is not None else []
+        kinds += ["clustered"] if estimate.clustered is not None else []
         proved = proved if self.penalized_too else None
         if proved is not None:  # with an intercept, which there may be none of here
             units = np.concatenate([np.zeros((len(self.units), 1)), self.units], axis=1) if self.own else self.units
             proved = proved.of_sums(units, self.penalized_parameters())
         made = {
             kind: tabulate(
-                found,
+                estimate,
                 penalized=self.penalized_parameters() if self.penalized_too else None,
                 about=self._about,
                 effect=self.recipe.reading.effect,
@@ -310,17 +310,17 @@ class Layout:
         }
         first, *others = kinds
         own = self.own and self.family is not None
-        about = {"own_intercepts": own, "curves": self._curves(found, first, confidence)}
+        about = {"own_intercepts": own, "curves": self._curves(estimate, first, confidence)}
         return {**made[first], **about, "others": {kind: made[kind] for kind in others}}
 
-    def _curves(self, found: Estimate, kind: str, confidence: float) -> Json:
+    def _curves(self, estimate: Estimate, kind: str, confidence: float) -> Json:
         """Of one score: each curve with its band, against its middle knot, and whether it bends at all."""
         told = {}
         for name in self.encoder.curves if self.scores == 1 else ():
             knots, features = self.encoder.knots(name), np.arange(len(self.encoder.features))
             at = self.encoder.curve_grid(name)
             rows = tabulate(
-                found,
+                estimate,
                 penalized=np.zeros(len(at)),
                 effect=DIFFERENCE,
                 kind=kind,
@@ -331,7 +331,7 @@ class Layout:
             bent = features[self.encoder.bent[name]] + int(not self.own)
             numbers = {end: [finite(getattr(row, end)) for row in rows] for end in ("estimate", "lower", "upper")}
             about = {"at": at.tolist(), "against": float(knots[len(knots) // 2])}
-            told[name] = {**about, **numbers, "bends": finite(chance_of_none(found, kind, bent))}
+            told[name] = {**about, **numbers, "bends": finite(chance_of_none(estimate, kind, bent))}
         return told
 
 
@@ -361,10 +361,10 @@ def find_unpenalized(
     zero = {name: np.zeros(np.shape(leaf)) for name, leaf in like.items()}
     layout = Layout(recipe, known, zero, own_intercepts=False)
     drop = collinear == DROPPED
-    found = layout.estimate(np.zeros(0), ask, drop=drop, least_events=0, most=rounds)
-    if found.outcome is not Outcome.DONE:
-        raise ConfigurationError(f"there is no model: {found.why}")
-    block = np.nan_to_num(found.beta).reshape(len(layout.features), -1)
+    estimate = layout.estimate(np.zeros(0), ask, drop=drop, least_events=0, most=rounds)
+    if estimate.outcome is not Outcome.DONE:
+        raise ConfigurationError(f"there is no model: {estimate.why}")
+    block = np.nan_to_num(estimate.beta).reshape(len(layout.features), -1)
     if layout.own:  # of times, which have no intercept
         block = np.concatenate([np.zeros((1, block.shape[1])), block])
     if layout.labels:  # scores of classes matter up to a common shift
@@ -372,19 +372,19 @@ def find_unpenalized(
         block = block - block.mean(axis=1, keepdims=True)
     x = {"weights": block[1:].reshape(np.shape(like["weights"]))}
     x |= {"bias": block[0].reshape(np.shape(like["bias"]))} if "bias" in like else {}
-    gap = found.gap / recipe.rows_in_units(known)
+    gap = estimate.gap / recipe.rows_in_units(known)
     status = status_of(gap, tol)
     certificate = {
         "gap": gap,
         "status": status.name,
         "meaning": status.value,
         "proof": PROOF,
-        "exchanges": found.exchanges,
+        "exchanges": estimate.exchanges,
         "violation": None,
         "tol": tol,
     }
-    dropped = f"Columns that are combinations of others have no coefficient: {', '.join(found.dropped)}."
-    return Answer(x, np.zeros(0), certificate, configuration, [dropped] if found.dropped else [])
+    dropped = f"Columns that are combinations of others have no coefficient: {', '.join(estimate.dropped)}."
+    return Answer(x, np.zeros(0), certificate, configuration, [dropped] if estimate.dropped else [])
 
 
 def read_unpenalized(fit: Path) -> Model | None:
@@ -405,6 +405,6 @@ class Recheck(NamedTuple):
 def recheck_unpenalized(recipe: TableRecipe, known: Sequence[Known], ask: Ask, x: Mapping[str, Reals]) -> Recheck:
     """The gap at x once more; infinite where there is no optimum."""
     layout = Layout(recipe, known, x, own_intercepts=False)
-    found = layout.estimate(np.zeros(0), ask, drop=True, least_events=0)
-    moved = np.max(np.abs(np.nan_to_num(found.beta) - layout.start), initial=0.0)
-    return Recheck(found.gap / recipe.rows_in_units(known), float(moved))
+    estimate = layout.estimate(np.zeros(0), ask, drop=True, least_events=0)
+    moved = np.max(np.abs(np.nan_to_num(estimate.beta) - layout.start), initial=0.0)
+    return Recheck(estimate.gap / recipe.rows_in_units(known), float(moved))

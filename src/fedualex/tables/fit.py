@@ -327,7 +327,7 @@ def _column_notes(encoder: Encoder, parties: Parties) -> list[str]:
     notes += [f"if these columns number the rows, leave them out by ignore: {_some(numbered)}"] if numbered else []
     many = [f"{name} ({len(words)})" for name, words in encoder.categories.items() if len(words) > MANY]
     notes += [f"columns with many categories, each of which is a feature: {_some(many)}"] if many else []
-    few = [f"{name} ({found})" for name in encoder.numbers if (found := _few_whole_numbers(parties.column(name)))]
+    few = [f"{name} ({values})" for name in encoder.numbers if (values := _few_whole_numbers(parties.column(name)))]
     whole = "columns of few whole numbers count as numbers; those that are codes should be named in categories"
     return [*notes, *([f"{whole}: {_some(few)}"] if few else [])]
 
@@ -372,10 +372,10 @@ def _few_whole_numbers(column: NDArray[Any]) -> str:
     """The values of a column of 3 to FEW_CODES whole numbers, which may be codes of categories; else empty."""
     if np.unique(column[:SOME]).size > FEW_CODES + 1:  # nan is one of them
         return ""
-    found = np.unique(column[~missing(column)])
-    if not 2 < len(found) <= FEW_CODES or np.any(found != np.round(found)):
+    values = np.unique(column[~missing(column)])
+    if not 2 < len(values) <= FEW_CODES or np.any(values != np.round(values)):
         return ""
-    return ", ".join(f"{value:g}" for value in found.tolist())
+    return ", ".join(f"{value:g}" for value in values.tolist())
 
 
 def _some(names: list[str]) -> str:
@@ -396,16 +396,16 @@ def fit_into(path: Path, planned: PlannedFit, announce: Announce = lambda text: 
     def measure(model: Model) -> Json | None:
         if parties.held_out is None:
             return None
-        found = measure_table(model, parties.held_out, parties.owners, recipe.limits_classes, wanted.confidence)
-        return found.plain()
+        measures = measure_table(model, parties.held_out, parties.owners, recipe.limits_classes, wanted.confidence)
+        return measures.plain()
 
     own = wanted.site_intercepts
     own = isinstance(planned.source.clients, str) and len(parties.names) > 1 if own is None else own
     about = Wanted(wanted.confidence, own, wanted.collinear)
     gap = answer.certificate["gap"]
     effects = find_effects(recipe, planned.known, answer.x, answer.y, planned.ask_effects, about, gap)
-    found = Findings(penalty, effects, measure, planned.calibrate)
-    model = make_model(recipe, planned.known, answer, parties.names, found)
+    findings = Findings(penalty, effects, measure, planned.calibrate)
+    model = make_model(recipe, planned.known, answer, parties.names, findings)
     fit_other = _fit_ordinary_hazards if recipe.reading.timed else _fit_ordinary
     if parties.held_out is not None and (other := fit_other(planned, penalty)) is not None:
         model, verdict = with_ordinary(model, measure(other.model), other.how), ""
@@ -489,10 +489,10 @@ def _with_penalty(path: Path, planned: PlannedFit, announce: Announce) -> Planne
             raise ConfigurationError(f"{path / RUN_OF_FIT} already holds a finished run{other}: choose another --out")
         announce(f"{' or '.join(recipe.penalties)} is being chosen by held-out rows")
         members = planned.parties.members
-        found = choose_penalty(
+        penalty = choose_penalty(
             recipe, known, lambda: PartiesHere([own.fold(known) for own in members]), announce=announce
         )
-        kept = {**found.plain(), "asked": asked}
+        kept = {**penalty.plain(), "asked": asked}
         path.mkdir(parents=True, exist_ok=True)
         write_json(file, kept)
     announce(kept["sentence"])

@@ -46,10 +46,10 @@ def _hash(values: Values) -> NDArray[np.uint64]:
         return _mix((values.astype(np.float64) + 0.0).view(np.uint64))
     text = np.asarray(values, str)
     letters = text.reshape(-1, 1).view(np.uint32).reshape(len(text), -1).astype(np.uint64)
-    found = np.zeros(len(text), np.uint64)
+    hashes = np.zeros(len(text), np.uint64)
     for letter in letters.T:  # padding is 0, which changes nothing
-        found = np.where(letter > 0, _mix(found ^ letter), found)
-    return found
+        hashes = np.where(letter > 0, _mix(hashes ^ letter), hashes)
+    return hashes
 
 
 def _mix(number: Any) -> Any:
@@ -151,10 +151,10 @@ class FoldedRows:
 
     def summaries(self, known: Sequence[Sequence[Known]]) -> list[Summary]:
         """The same, one for each loss."""
-        found = [self.recipe.summarize(self._without(k), known[k], self.client) for k in range(self.folds + 1)]
+        summaries = [self.recipe.summarize(self._without(k), known[k], self.client) for k in range(self.folds + 1)]
         if known[0] or not len(self.parts):
-            return found
-        return [replace(one, sums={**one.sums, OF_PARTS: self._rows_without(k)}) for k, one in enumerate(found)]
+            return summaries
+        return [replace(one, sums={**one.sums, OF_PARTS: self._rows_without(k)}) for k, one in enumerate(summaries)]
 
     def fewest_of_parts(self, first: Sequence[Known]) -> tuple[float, float]:
         """The rows of the smallest part within a fold or without it, of this party and of all parties.
@@ -178,8 +178,8 @@ class FoldedRows:
         """Its weighted part of each survey, second derivatives as triangles."""
         places = [(f, *at) for f, request in requests for at in _points(request)]
         parts = self._survey_together(places)
-        found = iter([parts.get(i) or self._part(*place) for i, place in enumerate(places)])
-        return [[next(found) for _ in request.points] for _, request in requests]
+        answers = iter([parts.get(i) or self._part(*place) for i, place in enumerate(places)])
+        return [[next(answers) for _ in request.points] for _, request in requests]
 
     @property
     def fewest_trained(self) -> int:
@@ -195,8 +195,8 @@ class FoldedRows:
 
     def like(self, f: int) -> Saddle:
         """The shapes of a point of loss number f."""
-        found: Saddle = self._surveyor(f)[1].problem.like
-        return found
+        point: Saddle = self._surveyor(f)[1].problem.like
+        return point
 
     def measure_held_out(self, requests: Sequence[tuple[int, Any]]) -> Summary:
         """What the goal's measure needs of the rows of fold k, at each (k, x): one row of sums for each request."""
@@ -216,7 +216,7 @@ class FoldedRows:
         for i, (_, point, curvature, start) in enumerate(places):
             if start is None:
                 alike.setdefault((entries_of(point).tobytes(), curvature), []).append(i)
-        found = dict[int, Surveyed]()
+        surveys = dict[int, Surveyed]()
         for (_, curvature), several in alike.items():
             losses = [places[i][0] for i in several]
             if len(several) < 3 or any(self._share_of(f) is None for f in losses):
@@ -225,8 +225,8 @@ class FoldedRows:
             for i, f in zip(several, losses, strict=True):
                 parts = [own for k, own in enumerate(of_fold) if k != f]
                 total: Surveyed = jax.tree.map(lambda *leaves: sum(leaves), *parts)
-                found[i] = _weigh(total, self._surveyor(f)[0] * (self._share_of(f) or 0.0))
-        return found
+                surveys[i] = _weigh(total, self._surveyor(f)[0] * (self._share_of(f) or 0.0))
+        return surveys
 
     @cached_property
     def _of_folds(self) -> list[ScoreSurveyor]:
@@ -333,11 +333,11 @@ def _some_losses(every: ScoreSum, kept: NDArray[np.int64]) -> ScoreSum:
     return every._replace(rows=rows, target=every.target[kept], fixed=every.fixed[kept])
 
 
-def _weigh(found: Surveyed, weight: float) -> Surveyed:
+def _weigh(survey: Surveyed, weight: float) -> Surveyed:
     """Weighed, with second derivatives as triangles."""
-    if found.curvature is not None:
-        found = found._replace(curvature=found.curvature.triangles())
-    part: Surveyed = jax.tree.map(lambda leaf: weight * np.asarray(leaf), found)
+    if survey.curvature is not None:
+        survey = survey._replace(curvature=survey.curvature.triangles())
+    part: Surveyed = jax.tree.map(lambda leaf: weight * np.asarray(leaf), survey)
     return part
 
 
@@ -351,8 +351,8 @@ def added_surveys(parts: Iterable[list[list[Surveyed]]]) -> list[list[Surveyed]]
     total: Any = None
     for part in parts:
         total = part if total is None else jax.tree.map(np.add, total, part)
-    return [[_square(found) for found in answers] for answers in total]
+    return [[_square(survey) for survey in answers] for answers in total]
 
 
-def _square(found: Surveyed) -> Surveyed:
-    return found if found.curvature is None else found._replace(curvature=found.curvature.squares())
+def _square(survey: Surveyed) -> Surveyed:
+    return survey if survey.curvature is None else survey._replace(curvature=survey.curvature.squares())

@@ -258,8 +258,8 @@ def check_time(kind: str, name: str, column: NDArray[Any]) -> None:
     odd = gone | (text or (column < 0 if kind == "time" else ~np.isin(column, (0, 1))))
     if np.any(odd):
         row = int(np.argmax(odd))
-        found = "nothing" if gone[row] else repr(column[row].item())
-        raise CellError(row, f"the {kind} {name!r} must be {NEEDED[kind]}, got {found}")
+        value = "nothing" if gone[row] else repr(column[row].item())
+        raise CellError(row, f"the {kind} {name!r} must be {NEEDED[kind]}, got {value}")
 
 
 def check_labels(name: str, target: str, labels: NDArray[Any]) -> None:
@@ -272,8 +272,8 @@ def check_labels(name: str, target: str, labels: NDArray[Any]) -> None:
     reading = GOALS[name].reading
     if reading.labelled and labels.dtype.kind == "f" and np.any(parts := labels != np.round(labels)):
         able = ", ".join(other for other, goal in GOALS.items() if not goal.reading.labelled)
-        found = f"fractions such as {labels[np.argmax(parts)]:g}"
-        raise ConfigurationError(f"the goal {name} is for classes, but {target!r} holds {found}: use {able}")
+        seen = f"fractions such as {labels[np.argmax(parts)]:g}"
+        raise ConfigurationError(f"the goal {name} is for classes, but {target!r} holds {seen}: use {able}")
     reading.check_labels(f"the target {target!r} of the goal {name}", labels)
 
 
@@ -282,10 +282,10 @@ def check_target(name: str, target: str, labels: Values) -> None:
     check_labels(name, target, labels)
     if not GOALS[name].reading.labelled:
         return
-    found = np.unique(labels)
-    if len(found) < 2 or (len(found) > 2 and GOALS[name].structure.two):
+    values = np.unique(labels)
+    if len(values) < 2 or (len(values) > 2 and GOALS[name].structure.two):
         need = "two classes" if GOALS[name].structure.two else "at least two classes"
-        raise ConfigurationError(f"the target {target!r} of the goal {name} must hold {need}, got {len(found)}")
+        raise ConfigurationError(f"the target {target!r} of the goal {name} must hold {need}, got {len(values)}")
 
 
 def penalties_to_choose(name: str, chosen: Json) -> tuple[str, ...]:
@@ -366,13 +366,13 @@ def is_unpenalized(options: Json) -> bool:
 
 def arguments_of(options: Json) -> Json:
     """The arguments of a goal's problem from all of its options."""
-    found = {key: value for key, value in options.items() if value is not None}
-    if LIMITED in found:
-        found["limits"] = {found.pop(LIMITED): found.pop("limit")}
-    elif "limit" in found:
-        found["limits"] = found.pop("limit")
+    arguments = {key: value for key, value in options.items() if value is not None}
+    if LIMITED in arguments:
+        arguments["limits"] = {arguments.pop(LIMITED): arguments.pop("limit")}
+    elif "limit" in arguments:
+        arguments["limits"] = arguments.pop("limit")
     domain = {"radius": 1.0} if is_unpenalized(options) else {}  # any will do: nothing that is proved depends on it
-    return {**found, **domain}
+    return {**arguments, **domain}
 
 
 SITES = "sites"
@@ -477,14 +477,15 @@ def read_fit(given: Json, beside: Sequence[str]) -> FitSettings:
     chosen["interact"] = _pairs(chosen.get("interact", []))
     _check_coding(chosen)
     options = {key: chosen.pop(key) for key in OPTIONS if key in chosen}
-    found = FitSettings(**{**chosen, "target": target_of(goal, target), "options": options})
-    if isinstance(found.confidence, bool) or not isinstance(found.confidence, float) or not 0 < found.confidence < 1:
-        raise ConfigurationError(f"confidence must be a number between 0 and 1, as 0.95, got {found.confidence!r}")
-    if found.collinear not in COLLINEAR:
-        raise ConfigurationError(f"collinear must be {' or '.join(COLLINEAR)}, got {short(found.collinear)}")
-    if found.site_intercepts not in (None, True, False):
-        raise ConfigurationError(f"site_intercepts must be true or false, got {found.site_intercepts!r}")
-    return found
+    settings = FitSettings(**{**chosen, "target": target_of(goal, target), "options": options})
+    confidence: object = settings.confidence
+    if isinstance(confidence, bool) or not isinstance(confidence, float) or not 0 < confidence < 1:
+        raise ConfigurationError(f"confidence must be a number between 0 and 1, as 0.95, got {confidence!r}")
+    if settings.collinear not in COLLINEAR:
+        raise ConfigurationError(f"collinear must be {' or '.join(COLLINEAR)}, got {short(settings.collinear)}")
+    if settings.site_intercepts not in (None, True, False):
+        raise ConfigurationError(f"site_intercepts must be true or false, got {settings.site_intercepts!r}")
+    return settings
 
 
 def _with_times(goal: str | None, given: Json) -> Json:
@@ -514,15 +515,15 @@ def _reference(given: object) -> dict[str, str]:
 
 def _pairs(given: object) -> tuple[tuple[str, str], ...]:
     """Pairs of columns, each written as one text or as a list of two."""
-    found = list[tuple[str, ...]]()
+    pairs = list[tuple[str, ...]]()
     for one in given if isinstance(given, list | tuple) else [given]:
         pair = tuple(one.split(":")) if isinstance(one, str) else tuple(one) if isinstance(one, list | tuple) else ()
         if len(pair) != 2 or not all(isinstance(name, str) and name for name in pair) or pair[0] == pair[1]:
             raise ConfigurationError(f'interact must be pairs of two columns such as ["dose:sex"], got {short(given)}')
-        if {*pair} in map(set, found):
+        if {*pair} in map(set, pairs):
             raise ConfigurationError(f"interact must name every pair once, got {short(given)}")
-        found.append(pair)
-    return tuple((one, other) for one, other in found)
+        pairs.append(pair)
+    return tuple((one, other) for one, other in pairs)
 
 
 def _check_coding(chosen: Json) -> None:

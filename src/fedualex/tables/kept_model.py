@@ -74,17 +74,17 @@ def make_model(
 ) -> Model:
     """The model of an answer. known: merged summaries; parties: the names of those who sent them, in order."""
     model = recipe.model(known, answer.x, certificate=answer.certificate)
-    found: Json = {"penalty": dict(beside.penalty), "effects": dict(beside.effects)}
+    parts: Json = {"penalty": dict(beside.penalty), "effects": dict(beside.effects)}
     if beside.calibrate is not None:
         model, rate = beside.calibrate(model)
-        found["rate"] = dict(rate)
+        parts["rate"] = dict(rate)
     rows = dict(zip(parties, map(int, recipe.counts(known)), strict=True))
     weighs = words_of_weights(recipe.goal, len(rows), *recipe.weighs)
     done = [*recipe.describe_columns(known, list(rows)), *answer.said]
     said = {"goal": recipe.goal, "weighs": weighs, "done": done, "id": recipe.id}
     if unmet := recipe.limits_by_name and describe_unmet(answer.certificate.get("violation"), recipe.limits_by_name):
-        found["verdict"] = unmet
-    return describe_training(model, answer.configuration, rows, beside.measure, **said, **found)
+        parts["verdict"] = unmet
+    return describe_training(model, answer.configuration, rows, beside.measure, **said, **parts)
 
 
 def describe_training(

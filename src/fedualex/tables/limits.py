@@ -17,11 +17,11 @@ OTHERS = "all others"
 def limited_labels(column: NDArray[Any], limits: Mapping[str, float]) -> NDArray[Any]:
     """For each row the name by which its group is limited."""
     labels, number = np.unique(column, return_inverse=True)
-    names, found = numbers_by_name(labels), [OTHERS] * len(labels)
+    names, kept = numbers_by_name(labels), [OTHERS] * len(labels)
     for name in limits:
         for at in names.get(name, ()):
-            found[at] = name
-    return np.array(found)[number]
+            kept[at] = name
+    return np.array(kept)[number]
 
 
 def check_limited(

@@ -60,8 +60,8 @@ def _sum_measures(model: Model, truth: NDArray[Any], scores: NDArray[Any]) -> Su
     if not model.several:
         return _sum_numbers(model, truth, scores)
     parts = zip(model.parts(), truth.T, scores.T, strict=True)
-    found = {f"{part.target}/{name}": value for part, *own in parts for name, value in _sum_numbers(part, *own).items()}
-    return found | {"rows": np.asarray(float(len(truth)))}
+    sums = {f"{part.target}/{name}": value for part, *own in parts for name, value in _sum_numbers(part, *own).items()}
+    return sums | {"rows": np.asarray(float(len(truth)))}
 
 
 def _sum_calibration(model: Model, truth: Any, scores: Reals, beta: Reals, meat: bool) -> Sums:
@@ -141,16 +141,16 @@ def read_measures(model: Model, sums: Sums, by_class: bool = False, confidence: 
     """
     if not model.answers.reading.labelled:
         return _read_numbers(model, sums, confidence)
-    found = measure(sums, confidence)
-    if sums["unknown"] >= 0.5 and "loss" in found:  # a class that was not there in training
-        found["loss"] = None
+    measures = measure(sums, confidence)
+    if sums["unknown"] >= 0.5 and "loss" in measures:  # a class that was not there in training
+        measures["loss"] = None
     if len(model.classes) == 2:
         share = _share(sums["of_class"][1], sums["rows"], confidence)
-        found = {"positives": share, **found}
+        measures = {"positives": share, **measures}
     if by_class:
         parts = zip(model.classes.tolist(), sums["wrong_of_class"], sums["of_class"], strict=True)
-        found |= {f"errors{OF}{label}": _share(wrong, own, confidence) for label, wrong, own in parts}
-    return found
+        measures |= {f"errors{OF}{label}": _share(wrong, own, confidence) for label, wrong, own in parts}
+    return measures
 
 
 def _share(count: Any, rows: Any, confidence: float) -> Interval | None:
@@ -166,10 +166,10 @@ def _read_numbers(model: Model, sums: Sums, confidence: float) -> Intervals:
         each[str(part.target)] = measure(own, confidence, float(part.answers.scale))
     r2 = [one.value for of_target in each.values() if (one := of_target["r2"]) is not None]
     mean = float(np.mean(r2)) if len(r2) == len(each) else None
-    found: Intervals = {"r2": None if mean is None else Interval(mean, np.nan, np.nan, np.nan)}
+    measures: Intervals = {"r2": None if mean is None else Interval(mean, np.nan, np.nan, np.nan)}
     for name, of_target in each.items():
-        found |= {f"{what}{OF}{name}": of_target[what] for what in ("r2", "mae")}
-    return found
+        measures |= {f"{what}{OF}{name}": of_target[what] for what in ("r2", "mae")}
+    return measures
 
 
 @dataclass(frozen=True)
@@ -191,24 +191,24 @@ class Measures:
     @property
     def values(self) -> dict[str, Measured]:
         """The numbers alone: of all clients, then of each."""
-        found = {ALL: self.sums, **self.clients}
-        return {name: _values(sums, self._read(sums)) for name, sums in found.items()}
+        parts = {ALL: self.sums, **self.clients}
+        return {name: _values(sums, self._read(sums)) for name, sums in parts.items()}
 
     def columns(self) -> dict[str, list[Any]]:
         """As a file has it: a row for all clients, and one for each; beside a measure the ends of its interval."""
-        found, plain, told = self.values, self.plain(), dict[str, list[Any]]()
+        values, plain, told = self.values, self.plain(), dict[str, list[Any]]()
         ends = [plain["intervals"]["overall"], *(plain["intervals"]["clients"][name] for name in self.clients)]
-        for name in found[ALL]:
-            told[name] = [own.get(name) for own in found.values()]
+        for name in values[ALL]:
+            told[name] = [own.get(name) for own in values.values()]
             if ends[0].get(name) is not None:
                 both = [own.get(name) or (None, None) for own in ends]
                 told |= {f"{name} {end}": [one[k] for one in both] for k, end in enumerate(("lower", "upper"))}
-        return {"client": list(found), **told}
+        return {"client": list(values), **told}
 
     def plain(self) -> Json:
         """As JSON has it: values, intervals, and where there are probabilities calibration and curves."""
         whole, each = self._read(self.sums), {name: self._read(own) for name, own in self.clients.items()}
-        found = {
+        told = {
             "rows": round(float(self.sums["rows"])),
             "overall": _values(self.sums, whole),
             "clients": {name: _values(self.clients[name], own) for name, own in each.items()},
@@ -216,14 +216,14 @@ class Measures:
             "intervals": {"overall": _ends(whole), "clients": {name: _ends(own) for name, own in each.items()}},
         }
         if not has_calibration(self.model):
-            return found
+            return told
         if not predicts_risk(self.model):
-            return found | {"calibration": dict(self.calibration)}
+            return told | {"calibration": dict(self.calibration)}
         curves = {
             "overall": self._curves(self.sums),
             "clients": {n: self._curves(own, LEAST_BIN) for n, own in self.clients.items()},
         }
-        return found | {"calibration": dict(self.calibration), "curves": curves}
+        return told | {"calibration": dict(self.calibration), "curves": curves}
 
     def _read(self, sums: Sums) -> Intervals:
         return read_measures(self.model, sums, self.by_class, self.confidence)
@@ -235,13 +235,13 @@ class Measures:
         }
 
 
-def _values(sums: Sums, found: Intervals) -> Measured:
-    values = {name: None if one is None else one.value for name, one in found.items()}
+def _values(sums: Sums, measures: Intervals) -> Measured:
+    values = {name: None if one is None else one.value for name, one in measures.items()}
     return {"rows": round(float(sums["rows"])), **values}
 
 
-def _ends(found: Intervals) -> dict[str, list[float]]:
-    known = {name: one for name, one in found.items() if one is not None and np.isfinite(one.lower + one.upper)}
+def _ends(measures: Intervals) -> dict[str, list[float]]:
+    known = {name: one for name, one in measures.items() if one is not None and np.isfinite(one.lower + one.upper)}
     return {name: [one.lower, one.upper] for name, one in known.items()}
 
 
@@ -281,12 +281,12 @@ def _calibrate(model: Model, parts: Sequence[Scored], confidence: float) -> dict
 
 def calibration_by(model: Model, ask: Ask, confidence: float) -> Json:
     """Intercept and slope with their intervals, from sums that somebody is asked for, as JSON has it."""
-    found = calibrate(ask, confidence, "sandwich" if predicts_counts(model) else "model-based")
+    line = calibrate(ask, confidence, "sandwich" if predicts_counts(model) else "model-based")
 
     def ends(one: Interval | None) -> list[float] | None:
         return None if one is None else [one.value, one.lower, one.upper]
 
-    return {"intercept": ends(found.intercept), "slope": ends(found.slope), "sentence": found.sentence}
+    return {"intercept": ends(line.intercept), "slope": ends(line.slope), "sentence": line.sentence}
 
 
 def evaluate_model(model: Model, table: Table, clients: str | None, confidence: float = CONFIDENCE) -> Measures:
@@ -309,16 +309,16 @@ def evaluate_model(model: Model, table: Table, clients: str | None, confidence: 
     used, lost = table.take(kept), int((~kept).sum())
     owners = np.full(used.rows, "all rows") if clients is None else used[clients]
     refuse_twins("the column of clients", np.unique(owners).tolist())
-    found = measure_table(model, used, owners, LIMITED in _problem_of(model), confidence)
+    measures = measure_table(model, used, owners, LIMITED in _problem_of(model), confidence)
     if clients is None:
-        found = replace(found, clients={}, calibration={**found.calibration, "clients": {}})
-    return replace(found, dropped=lost)
+        measures = replace(measures, clients={}, calibration={**measures.calibration, "clients": {}})
+    return replace(measures, dropped=lost)
 
 
 def _problem_of(model: Model) -> Json:
     """The settings of the problem that a model was fitted by; none if it does not tell."""
-    found: Json = model.training.get("configuration", {}).get("problem", {})
-    return found
+    problem: Json = model.training.get("configuration", {}).get("problem", {})
+    return problem
 
 
 def _check_truth(model: Model, table: Table) -> None:
@@ -338,7 +338,7 @@ def _check_truth(model: Model, table: Table) -> None:
 
 def worst_client(name: str, clients: Mapping[str, Mapping[str, float | int | None]]) -> str | None:
     """The client of the worst value of a measure; None where no client has one, or it is neither good nor bad."""
-    known = {client: value for client, found in clients.items() if (value := found.get(name)) is not None}
+    known = {client: value for client, values in clients.items() if (value := values.get(name)) is not None}
     if not known or name in NEUTRAL:
         return None
     return (max if name.partition(OF)[0] in SMALLER_IS_BETTER else min)(known, key=lambda client: known[client])

@@ -91,9 +91,9 @@ def fit_ordinary(recipe: TableRecipe, known: Sequence[Known], penalty: Json, ask
         if (null := search.run(z)) is None:
             return None
         z, search.l1, how = null, share * search.largest(null), "at the same share of the largest penalty"
-    if (found := search.run(z)) is None:
+    if (solution := search.run(z)) is None:
         return None
-    model = ordinary_model(recipe, known, *search.model(found))
+    model = ordinary_model(recipe, known, *search.model(solution))
     return None if model is None else Ordinary(model, how)
 
 
@@ -127,11 +127,11 @@ class _Search:
         """From z to the least point; None where Newton's method finds none."""
         sums, length = self.sums(z), 1.0
         for _ in range(MOST):
-            if (found := self.step_to(z, sums)) is None:
+            if (target := self.step_to(z, sums)) is None:
                 return None
-            if np.max(np.abs(found - z)) <= LAST * (1 + np.max(np.abs(z))):
-                return found
-            trial = z + length * (found - z)
+            if np.max(np.abs(target - z)) <= LAST * (1 + np.max(np.abs(z))):
+                return target
+            trial = z + length * (target - z)
             there = self.sums(trial)
             if self.value(trial, there) <= self.value(z, sums):
                 z, sums, length = trial, there, 1.0
@@ -178,8 +178,8 @@ class _Search:
         around = slope + ridge * z - second @ z
         if self.l1 == 0:
             return np.asarray(np.linalg.solve(second, -around))
-        found = solve_lasso_path(Squares(0.0, around, second, -np.inf, own, len(z)), np.array([self.l1]))
-        return None if found is None else found.points[0]
+        path = solve_lasso_path(Squares(0.0, around, second, -np.inf, own, len(z)), np.array([self.l1]))
+        return None if path is None else path.points[0]
 
     def model(self, z: Reals) -> tuple[Reals, Reals]:
         weights = z[self.free :].reshape(-1, self.scores)
@@ -204,17 +204,17 @@ def describe_ordinary(measures: Json, ordinary: Json, how: str) -> str:
     """Both models on the same held-out rows, in one sentence: by what each class has, or by the first of MEASURES."""
     errors = [name for name in measures["overall"] if name.startswith(ERRORS)]
     both = (ordinary, measures)
-    known = (name for name in MEASURES if all(found["overall"].get(name) is not None for found in both))
+    known = (name for name in MEASURES if all(own["overall"].get(name) is not None for own in both))
     names = errors or [next(known, "accuracy")]
-    one, other = (", ".join(_measure_text(name, found) for name in names) for found in both)
+    one, other = (", ".join(_measure_text(name, own) for name in names) for own in both)
     better = "smaller" if names[0].partition(OF)[0] in SMALLER_IS_BETTER else "larger"
     return f"The ordinary model on the same rows, {how}: {one}; this one: {other} ({better} is better)"
 
 
-def _measure_text(name: str, found: Json) -> str:
-    value, least = found["overall"].get(name), worst(name, found["clients"])
+def _measure_text(name: str, measures: Json) -> str:
+    value, least = measures["overall"].get(name), worst(name, measures["clients"])
     text = f"{name} {'-' if value is None else f'{value:.4g}'}"
-    return text if least is None or len(found["clients"]) < 2 else f"{text} ({least:.4g} for the worst client)"
+    return text if least is None or len(measures["clients"]) < 2 else f"{text} ({least:.4g} for the worst client)"
 
 
 # Of goals that serve the worst group: what that group has of it on held-out rows.
@@ -261,20 +261,20 @@ def loss_text(loss: Interval) -> str:
 
 def _worst_group(model: Model, table: Table, groups: Values, confidence: float) -> tuple[str, Interval] | None:
     """The group of the largest loss, with its loss; None if some group has none."""
-    found = measure_groups(model, table, groups, confidence)
-    return None if found is None else max(found.items(), key=lambda item: item[1].value)
+    losses = measure_groups(model, table, groups, confidence)
+    return None if losses is None else max(losses.items(), key=lambda item: item[1].value)
 
 
 def measure_groups(model: Model, table: Table, groups: Values, confidence: float) -> dict[str, Interval] | None:
     """The loss of each group; None if some group has none."""
-    found = dict[str, Interval]()
+    losses = dict[str, Interval]()
     for name in np.unique(groups).tolist():
         measures = read_measures(model, sum_measures(model, table.take(groups == name)), confidence=confidence)
         known = next((one for key in MEASURES if (one := measures.get(key)) is not None), None)
         if known is None:
             return None
-        found[name] = known
-    return found
+        losses[name] = known
+    return losses
 
 
 # Of goals that limit the losses of groups: what these have of it on held-out rows.
@@ -288,7 +288,7 @@ def judge_limits(
     both = [measure_groups(one, table, names, confidence) for one in (model, ordinary)]
     told, over = [], []
     for name, limit in limits.items():
-        own, usual = ((found or {}).get(name) for found in both)
+        own, usual = ((losses or {}).get(name) for losses in both)
         if own is None or usual is None:
             told.append(f"{column} = {name} has no held-out rows to measure its loss by.")
             continue

@@ -90,11 +90,11 @@ class Party:
 
     def _parts(self, known: Sequence[Known]) -> NDArray[np.bool_]:
         """Which rows are of each part whose sums are told apart, (parts, rows)."""
-        found, rows = self.recipe.parts(self.trained, known), self.rows(known)
+        parts, rows = self.recipe.parts(self.trained, known), self.rows(known)
         if self.recipe.groups is None or rows.group is None:
-            return found
+            return parts
         names = self.recipe.own_known(known)[0]["groups"] if self.recipe.own_known(known) else np.unique(rows.group)
-        return np.concatenate([found, (rows.group == names[:, None]) & (rows.shares > 0)])
+        return np.concatenate([parts, (rows.group == names[:, None]) & (rows.shares > 0)])
 
     @property
     def _keys(self) -> Any:

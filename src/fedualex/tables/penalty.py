@@ -74,8 +74,8 @@ def choose_penalty(
             own = recipe.with_penalty(name).recipe(known)
             rule = "best" if recipe.selection.takes_best(name) else cast(Rule | None, recipe.selection.choose)
             kind = name if name == "l2" else ""
-            found = search(own, members, name=kind, rule=rule, sum_error=sum_error, announce=announce)
-            curves.append(replace(found.curve, name=name))
+            path = search(own, members, name=kind, rule=rule, sum_error=sum_error, announce=announce)
+            curves.append(replace(path.curve, name=name))
     except FoldsError as error:
         if any(name in recipe.options for name in recipe.penalties):
             raise
@@ -178,5 +178,5 @@ def told_penalty(recipe: TableRecipe, known: Sequence[Known], file: Path) -> Jso
     """How the penalty of a run came about, as JSON has it. file: where a choice was kept."""
     if not recipe.penalties:
         return given_penalty(recipe, known).plain()
-    found: Json = json.loads(file.read_text())
-    return found
+    penalty: Json = json.loads(file.read_text())
+    return penalty

@@ -55,8 +55,8 @@ def calibrate_threshold(
     features = model.encoder.transform(rows)
     reach = np.abs(features) @ np.abs(model.weights) + np.abs(model.bias)
     slack = float(2 * (features.shape[1] + 8) * UNIT * np.max(reach))
-    found = threshold(sign * model.decision_function(rows), rate, confidence, slack)
-    return _with_threshold(model, sign * found.score, found.risk, found.rows, limited, rate, confidence)
+    cut = threshold(sign * model.decision_function(rows), rate, confidence, slack)
+    return _with_threshold(model, sign * cut.score, cut.risk, cut.rows, limited, rate, confidence)
 
 
 def threshold_from_counts(

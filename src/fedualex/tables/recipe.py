@@ -187,12 +187,12 @@ class TableRecipe:
         """
         labels, weight = self.labels(table), self._row_weights(table)
         if self.reading.labelled:
-            found = labels == known[0][CLASSES_OF_TARGET][:, None]
+            members = labels == known[0][CLASSES_OF_TARGET][:, None]
         elif self.reading.timed:
-            found = labels[None, :, 1] == 1
+            members = labels[None, :, 1] == 1
         else:
-            found = np.stack([column != _most_frequent(column) for column in labels.reshape(table.rows, -1).T])
-        return np.asarray(found if weight is None else found & (weight > 0))
+            members = np.stack([column != _most_frequent(column) for column in labels.reshape(table.rows, -1).T])
+        return np.asarray(members if weight is None else members & (weight > 0))
 
     def _summarize_groups(self, columns: Summary, table: Table, known: Sequence[Known]) -> Summary:
         if not self.least_rows and not self.limits_by_name:
@@ -227,9 +227,9 @@ class TableRecipe:
         merged = np.isin(np.arange(parties), self.merged_groups(known))
         if not merged.any():
             return shares
-        found = np.empty((len(shares), parties))
-        found[:, merged], found[:, ~merged] = shares[:, :1] / merged.sum(), shares[:, 1:]
-        return found
+        whole = np.empty((len(shares), parties))
+        whole[:, merged], whole[:, ~merged] = shares[:, :1] / merged.sum(), shares[:, 1:]
+        return whole
 
     def recipe(self, known: Sequence[Known]) -> AbstractRecipe:
         """The recipe of the catalogue, once it is known which classes there are."""
@@ -263,8 +263,8 @@ class TableRecipe:
     def _options(self, known: Sequence[Known]) -> Json:
         """All options; those that have been chosen have their values."""
         options = complete_options(self.goal, self.options, self._classes(known), self._count(known))
-        found = known[self.exchanges] if len(known) > self.exchanges else {}
-        return options | {name.removeprefix(CHOSEN): float(value) for name, value in found.items()}
+        chosen = known[self.exchanges] if len(known) > self.exchanges else {}
+        return options | {name.removeprefix(CHOSEN): float(value) for name, value in chosen.items()}
 
     def own_known(self, known: Sequence[Known]) -> Sequence[Known]:
         """What the goal's own recipe knows."""
@@ -274,9 +274,9 @@ class TableRecipe:
         """The labels of all parties, checked; none of a target that has no labels."""
         if not self.reading.labelled:
             return np.zeros(0)
-        found = known[0][CLASSES_OF_TARGET]
-        check_target(self.goal, str(self.target), found)
-        return found
+        classes = known[0][CLASSES_OF_TARGET]
+        check_target(self.goal, str(self.target), classes)
+        return classes
 
     def _count(self, known: Sequence[Known]) -> int:
         return round(float(known[0][ROWS]))  # of a sum under masks, which is near a whole number
@@ -322,12 +322,12 @@ class TableRecipe:
 
     def scale(self, known: Sequence[Known]) -> Standardizer:
         """Of a target of numbers."""
-        found = Standardizer.from_known(_target_known(known[: Standardizer.exchanges]))
-        if not np.all(np.isfinite(found.mean + found.deviation)):
+        scale = Standardizer.from_known(_target_known(known[: Standardizer.exchanges]))
+        if not np.all(np.isfinite(scale.mean + scale.deviation)):
             raise ValueError(
                 f"the target {self.target!r} must have a variance that float64 can hold: divide it by its size"
             )
-        return found
+        return scale
 
     def model(self, known: Sequence[Known], x: Mapping[str, Reals], **about: Any) -> Model:
         """The model of a solution x. about: what `Model` keeps beside, as its certificate."""
@@ -467,8 +467,8 @@ def _percent(share: float) -> str:
 
 def merge_named(parts: Mapping[str, Summary]) -> dict[str, Values]:
     """The summaries of all parties as one. What does not fit together is refused by who has it."""
-    found = merge_summaries(parts.values())
-    for i, column in enumerate(found["columns"].tolist() if "columns" in found else ()):
+    merged = merge_summaries(parts.values())
+    for i, column in enumerate(merged["columns"].tolist() if "columns" in merged else ()):
         texts = [name for name, one in parts.items() if one.largest["text"][i] == 2]
         numbers = [name for name, one in parts.items() if one.largest["number"][i] == 1]
         if texts and numbers:
@@ -480,8 +480,8 @@ def merge_named(parts: Mapping[str, Summary]) -> dict[str, Values]:
         own = {name: set(np.asarray(one.labels[label]).tolist()) for name, one in parts.items()}
         named = f"the column {label.removeprefix(CATEGORIES)!r}" if label.startswith(CATEGORIES) else label
         if label != "columns":
-            refuse_twins("the target" if label == CLASSES_OF_TARGET else named, found[label].tolist(), own)
-    return found
+            refuse_twins("the target" if label == CLASSES_OF_TARGET else named, merged[label].tolist(), own)
+    return merged
 
 
 def _some(names: Sequence[str]) -> str:
@@ -521,8 +521,8 @@ def read_recipe(settings: Json, smooth: bool = False) -> TableRecipe:
 
 
 def _most_frequent(column: Values) -> Any:
-    found, counts = np.unique(column, return_counts=True)
-    return found[np.argmax(counts)]
+    values, counts = np.unique(column, return_counts=True)
+    return values[np.argmax(counts)]
 
 
 def _with(columns: Summary, **parts: Mapping[str, Any]) -> Summary:

@@ -77,13 +77,13 @@ def with_limited_weights(arguments: Json, rows: Reals, merged: Values) -> Json:
     together = rows[first].sum(keepdims=True) if first.size else rows[:0]
     rows = np.concatenate([together, np.delete(rows, first)])
     least = min(1.0, 1 / (MOST_OF_ONE * rows.size)) if hidden else None
-    found = {**arguments, "cvar": least if asked is None or least is None else max(asked, least)}
+    settings = {**arguments, "cvar": least if asked is None or least is None else max(asked, least)}
     if asked is not None:
-        return {**found, "spread": SPREAD} if hidden else dict(arguments)
+        return {**settings, "spread": SPREAD} if hidden else dict(arguments)
     if rows.size == 1:
-        return found
+        return settings
     prior = (SPREAD / rows.size + BY_ROWS * held_shares(rows, hidden)) / (SPREAD + BY_ROWS)
-    return {**found, "prior": prior, "spread": SPREAD + BY_ROWS}
+    return {**settings, "prior": prior, "spread": SPREAD + BY_ROWS}
 
 
 def words_of_weights(name: str, clients: int, grouped: bool, cvar: float | None) -> list[str]:

@@ -124,8 +124,8 @@ def outputs(game: Game, method: AbstractMethod, clients: int, local_steps: int, 
 def gap(problem: AbstractProblem, points: dict[str, Tree]) -> float:
     """The smallest certified gap of all outputs that are finite."""
     finite = {name: z for name, z in points.items() if bool(tree.is_finite(z))}
-    found = Evaluator(exact_problem(problem)).project_and_certify(finite)
-    gaps = [] if isinstance(found, Missing) else [output.gap for output in found.values()]
+    certified = Evaluator(exact_problem(problem)).project_and_certify(finite)
+    gaps = [] if isinstance(certified, Missing) else [output.gap for output in certified.values()]
     return min((value for value in gaps if value is not None), default=np.inf)
 
 
@@ -265,16 +265,16 @@ def run_round(method: AbstractMethod, game: Game, kind: Any, push: Any) -> dict[
 def run_laws(method: AbstractMethod, game: Game, solves: bool) -> Conditions:
     """Exact runs of one client, from the start and from the saddle point. solves: whether they must approach it."""
     problem, size = game.problem, (1, (_size(method, game) or (1, 1))[1])
-    found = outputs(game, method, *size, game.start)
-    if not all(bool(tree.is_finite(z)) for z in found.values()):
+    ends = outputs(game, method, *size, game.start)
+    if not all(bool(tree.is_finite(z)) for z in ends.values()):
         return {"an exact run stays finite": holds(False)}
-    laws = {f"the output {name} is in the domain": _inside(game, z) for name, z in found.items()}
+    laws = {f"the output {name} is in the domain": _inside(game, z) for name, z in ends.items()}
     if game.saddle is not None and solves:
         first = gap(problem, {"start": game.start})
         kept = outputs(game, method, *size, game.saddle)
-        laws["an exact run approaches the saddle point"] = NEAR * first - gap(problem, found)
+        laws["an exact run approaches the saddle point"] = NEAR * first - gap(problem, ends)
         laws["a run from the saddle point stays there"] = NEAR * first - gap(problem, kept)
-        for name, z in found.items():
+        for name, z in ends.items():
             laws[f"the output {name} approaches the saddle point"] = AVERAGED * first - gap(problem, {name: z})
     return laws
 
@@ -291,8 +291,8 @@ def _check_clients(method: AbstractMethod, games: Games) -> None:
     apart = max(_apart(together[name], alone[name]) for name in alone)
     where = f"{size[0]} clients, local_steps={size[1]}"
     require(method, {"equal clients give what one client gives": LINEAR - apart}, f"{where}, the same data")
-    found = outputs(unequal, method, *size, unequal.start)
-    require(method, {f"the output {name} is in the domain": _inside(unequal, z) for name, z in found.items()}, where)
+    ends = outputs(unequal, method, *size, unequal.start)
+    require(method, {f"the output {name} is in the domain": _inside(unequal, z) for name, z in ends.items()}, where)
 
 
 def _size(method: AbstractMethod, game: Game) -> tuple[int, int] | None:

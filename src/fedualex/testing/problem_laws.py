@@ -93,10 +93,10 @@ def _sizes(data: Tree) -> int:
     return sum(int(np.size(leaf)) for leaf in jax.tree.leaves(data))
 
 
-def _agree(found: Saddle, expected: Saddle, *terms: Saddle) -> float:
+def _agree(computed: Saddle, expected: Saddle, *terms: Saddle) -> float:
     """The margin of equality, relative to the largest entry of what was compared or added up."""
     largest = max(float(jnp.max(jnp.abs(leaf))) for leaf in jax.tree.leaves((expected, terms)))
-    pairs = zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True)
+    pairs = zip(jax.tree.leaves(computed), jax.tree.leaves(expected), strict=True)
     return SAME * (1e-12 + largest) - max(float(jnp.max(jnp.abs(a - b))) for a, b in pairs)
 
 
@@ -139,9 +139,9 @@ def _margin(problem: AbstractProblem, floor: Floor, z: Saddle) -> float:
 @eqx.filter_jit
 def _descend(problem: AbstractProblem, at: Saddle) -> tuple[Saddle, Array]:
     """The best of some points along the projected gradient in x, and how large f may be at this one."""
-    found = problem.survey(at)
-    above = jnp.asarray(found.value + problem.value_error(at, found).size)
-    g, y = found.operator, tree.depend_on(at.y, above)
+    survey = problem.survey(at)
+    above = jnp.asarray(survey.value + problem.value_error(at, survey).size)
+    g, y = survey.operator, tree.depend_on(at.y, above)
     length = jnp.sqrt(tree.dot(at.x, at.x) / jnp.maximum(tree.dot(g.x, g.x), 1e-300))
     steps = jnp.concatenate([jnp.zeros(1), jnp.asarray(SIZES), jnp.asarray(SIZES) * length])
 
@@ -180,9 +180,9 @@ def check_problem(problem: AbstractProblem, *, samples: int = 10, seed: int = 0)
         require(problem, view_laws(problem, z, rng), f"z={z!r}")
     require(problem, floor_laws(problem, z, rng), f"floor={problem.floor!r}, z={z!r}")
     if not problem.uncertified and not problem.by_construction:
-        found = check_convex_concave(problem, pairs=20 * samples, seed=seed)
+        check = check_convex_concave(problem, pairs=20 * samples, seed=seed)
         law = "f is convex in x and concave in y"
-        require(problem, {law: holds(found.passed)}, f"{found.witness!r}: {found.reason}")
+        require(problem, {law: holds(check.passed)}, f"{check.witness!r}: {check.reason}")
 
 
 def declared_laws(problem: AbstractProblem) -> dict[str, float]:
@@ -236,8 +236,8 @@ def point_laws(problem: AbstractProblem, like: Saddle, omega: Saddle, other: Sad
 
 def _survey_law(problem: AbstractProblem, z: Saddle, g: Saddle) -> Array:
     """|g - survey.operator| + |f - survey.value| is rounding."""
-    found, value = problem.survey(z), problem.loss(z)
-    apart = size(tree.subtract(found.operator, g)) + jnp.abs(found.value - value)
+    survey, value = problem.survey(z), problem.loss(z)
+    apart = size(tree.subtract(survey.operator, g)) + jnp.abs(survey.value - value)
     return ROUNDING * (1e-12 + size(g) * (1 + size(z)) + jnp.abs(value)) - apart
 
 

@@ -93,13 +93,13 @@ def _conjugate_laws(psi: AbstractRegularizer, omega: Array, weight: Array, x: Ar
 
 def _fenchel_laws(psi: AbstractRegularizer, u: Array, s: Array, meant: Array) -> Margins:
     """`fenchel` is psi(u) + psi^*(s) - <s, u>, and its rounding is no less than what another slope makes of it."""
-    found, other = fenchel(psi, u, s, jnp.abs(meant - s)), fenchel(psi, u, meant, jnp.zeros_like(meant))
+    bound, other = fenchel(psi, u, s, jnp.abs(meant - s)), fenchel(psi, u, meant, jnp.zeros_like(meant))
     plain = psi.value(u) + psi.conjugate(s) - jnp.vdot(s, u)
     tight = ROUNDING * (1 + size(s) * (1 + size(u)) + jnp.abs(psi.value(u)) + jnp.abs(plain))
-    slack = found.gap + found.rounding - other.gap + tight
+    slack = bound.gap + bound.rounding - other.gap + tight
     bounded = has_rounding_bound(psi) and psi.finite_conjugate
     return {
-        "the Fenchel gap is psi + psi^* - <s, x>": jnp.where(jnp.isfinite(plain), equal(found.gap, plain, tight), 0),
+        "the Fenchel gap is psi + psi^* - <s, x>": jnp.where(jnp.isfinite(plain), equal(bound.gap, plain, tight), 0),
         "an error of the slope costs at most its rounding": slack if bounded else jnp.zeros(()),
     }
 

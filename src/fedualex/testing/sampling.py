@@ -78,12 +78,12 @@ def holds(condition: object) -> float:
     return 0.0 if condition else -1.0
 
 
-def same_arrays(found: Tree, expected: Tree) -> float:
+def same_arrays(computed: Tree, expected: Tree) -> float:
     """The margin of: two trees have one structure, and equal shapes and precisions leaf by leaf."""
-    structures: list[Any] = [jax.tree.structure(found), jax.tree.structure(expected)]
+    structures: list[Any] = [jax.tree.structure(computed), jax.tree.structure(expected)]
     if structures[0] != structures[1]:
         return holds(False)
-    pairs = zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True)
+    pairs = zip(jax.tree.leaves(computed), jax.tree.leaves(expected), strict=True)
     return holds(all(a.shape == b.shape and a.dtype == b.dtype for a, b in pairs))
 
 

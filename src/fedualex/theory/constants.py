@@ -83,8 +83,8 @@ def feasible_points(problem: AbstractProblem, start: Saddle, samples: int, rng: 
     """The start and random points of the domain, `samples` in all, along the first axis."""
     drawn = [jax.tree.map(lambda u: 10 ** rng.uniform(-2, 1) * rng.normal(size=u.shape), start) for _ in range(samples)]
     stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *drawn)
-    found: Saddle = _project_points(for_reports(problem.geometry), start, stacked)
-    return found
+    points: Saddle = _project_points(for_reports(problem.geometry), start, stacked)
+    return points
 
 
 @compile_quickly

@@ -237,16 +237,16 @@ def mean_checks(
     return checks
 
 
-def rounding_check(output: str, stored: Json, found: float, estimated: bool, apart: float = 0.0) -> Check:
+def rounding_check(output: str, stored: Json, computed: float, estimated: bool, apart: float = 0.0) -> Check:
     """Whether a stored rounding is enough, and no estimate is called a bound.
 
     An estimate is twice what shaking the inputs changes, and programs that round differently see different changes.
     apart: by how much the numbers that were stored and those that were found may differ by their own last bits, which a
     rounding that is measured with longer numbers sees.
     """
-    least = found / 2 if estimated else (1 - 1e-6) * found - apart
+    least = computed / 2 if estimated else (1 - 1e-6) * computed - apart
     enough = stored["rounding"] >= least and stored["estimated"] >= estimated
-    return Check(output, "rounding", stored["rounding"], found, enough)
+    return Check(output, "rounding", stored["rounding"], computed, enough)
 
 
 LAST_BITS = 2.0**-49
@@ -392,13 +392,13 @@ def told_checks(problem: AbstractProblem, output: str, stored: Json, pair: Bound
         proved = errors_of_bounds(exact, bounds, told)
         if proved is None or min(np.min(told.upper, initial=0.0), np.min(told.lower, initial=0.0)) < 0:
             return [Check(output, "rounding from what sites say of theirs", stored["rounding"], None, False)]
-        found = float(measure_proved(exact, bounds, proved.slope, proved.offset)[0].rounding)
+        rounding = float(measure_proved(exact, bounds, proved.slope, proved.offset)[0].rounding)
     upper, lower = told.offsets
     shift, size = float(upper - lower - g @ z), float(abs(upper) + abs(lower) + np.abs(g) @ np.abs(z))
     close = bool(abs(shift - stored["shift"]) <= ROUNDING * size)
     return [
         Check(output, "shift from the offsets of both bounds", stored["shift"], shift, close),
-        rounding_check(output, stored, found, estimated=False, apart=LAST_BITS * size),
+        rounding_check(output, stored, rounding, estimated=False, apart=LAST_BITS * size),
     ]
 
 

@@ -183,9 +183,9 @@ def _best_checks(run: StoredRun) -> list[Check]:
     return [Check("", "no earlier record is better", least, smallest, least <= (1 + SAME) * smallest + slack)]
 
 
-def equal(output: str, what: str, stored: object, found: object) -> Check:
+def equal(output: str, what: str, stored: object, computed: object) -> Check:
     """Whether two values are the same."""
-    return Check(output, what, stored, found, stored == found)
+    return Check(output, what, stored, computed, stored == computed)
 
 
 # The outputs of a stored run checked again: certificates in plain numpy, operators from the data where it is.
@@ -250,9 +250,9 @@ def _certificate_checks(run: StoredRun, output: str, stored: Json, z: Arrays, g:
         return [*checks, Check(output, f"no certificate: {stored['reason']}", None, None, None)]
     for block in ("x", "y"):
         parts = [gap for leaf, gap in gaps.items() if leaf.startswith(block)]
-        found, size = sum(part.value for part in parts), sum(part.size for part in parts)
-        close = bool(abs(found - stored[f"gap_{block}"]) <= ROUNDING * size)
-        checks.append(Check(output, f"{block} part of the certificate", stored[f"gap_{block}"], found, close))
+        computed, size = sum(part.value for part in parts), sum(part.size for part in parts)
+        close = bool(abs(computed - stored[f"gap_{block}"]) <= ROUNDING * size)
+        checks.append(Check(output, f"{block} part of the certificate", stored[f"gap_{block}"], computed, close))
     total = max(stored["gap_x"] + stored["gap_y"] + stored["shift"], 0.0) + stored["rounding"]
     whole = total == stored["gap"] and stored["rounding"] >= 0
     return [*checks, Check(output, "sum of the parts and of the rounding", stored["gap"], total, whole)]

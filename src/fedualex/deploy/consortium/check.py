@@ -258,10 +258,12 @@ class _Beside:
         whole = self.recipe.selection.folds == SITES or self.recipe.weighs_parties
         of_folds = Release(FOLD_SUMMARY, fold=own.least, whole_sites=whole)
         told: list[list[Known]] = [[] for _ in range(own.folds + 1)]
-        found = list[Announced]()
+        announced = list[Announced]()
         for number in range(own.recipe.exchanges):
             total = known_by_fold(merge_summaries([party.summarize(told) for party in folded]), own.folds + 1)
-            found.append(self._announce(of_folds, f"summary {number + 1} with and without folds", own.summarize(told)))
+            announced.append(
+                self._announce(of_folds, f"summary {number + 1} with and without folds", own.summarize(told))
+            )
             told = [[*each, part] for each, part in zip(told, total, strict=True)]
         fewest = own.fewest_of_parts([each[0] for each in told])
         own.settle(told)
@@ -275,9 +277,9 @@ class _Beside:
         }.items():
             with double():
                 answer = summarize_surveys([(own.folds, survey)], own.survey([(own.folds, survey)]))
-            found.append(self._announce(asked, what, answer))
+            announced.append(self._announce(asked, what, answer))
         losses = own.measure_held_out([(0, point.x)])
-        return [*found, self._announce(replace(asked, kind=FOLD_LOSSES), "a model without a fold", losses)]
+        return [*announced, self._announce(replace(asked, kind=FOLD_LOSSES), "a model without a fold", losses)]
 
     def effects(self) -> list[Announced]:
         """Of the table of effects, and of the ordinary model, which is found in the same way."""
@@ -304,16 +306,16 @@ class _Beside:
         """Of the model, and of the ordinary one beside it, on held-out rows."""
         own, held = self.recipe.model(self.settled, self.zero), self.table.held_out
         other = ordinary_model(self.recipe, self.settled, own.weights, own.bias)
-        found = list[Announced]()
+        announced = list[Announced]()
         for model, who in ((own, "the model"), (other, "the ordinary model")):
             if model is None:
                 continue
-            found.append(self._announce(Release(MEASURE), who, Summary(sums=sum_measures(model, held))))
+            announced.append(self._announce(Release(MEASURE), who, Summary(sums=sum_measures(model, held))))
             for meat in (False, True) if has_calibration(model) else ():
                 sums = sum_calibration(model, held, np.array([0.0, 1.0]), meat)
                 what = f"{who} at a place" + ", the last one" * meat
-                found.append(self._announce(Release(CALIBRATE), what, Summary(sums=sums)))
-        return found
+                announced.append(self._announce(Release(CALIBRATE), what, Summary(sums=sums)))
+        return announced
 
     def _announce(self, asked: Release, what: str, answer: Summary) -> Announced:
         why = self.policy.why_not_released(asked, facts_of(self.table.trained, self.recipe, ""), self.keys)

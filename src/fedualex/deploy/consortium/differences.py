@@ -39,11 +39,11 @@ Differences = dict[str, list[str]]
 
 def read_ready(arrays: Arrays) -> Differences:
     """The columns in which a site that is ready differs."""
-    ready, found = unpack_json(arrays, "ready", "differences")
-    named = isinstance(found, dict) and found.keys() <= {*DOUBTS, *NOTES}
-    if not ready or not named or not all(isinstance(n, str) for columns in found.values() for n in columns):
+    ready, differences = unpack_json(arrays, "ready", "differences")
+    named = isinstance(differences, dict) and differences.keys() <= {*DOUBTS, *NOTES}
+    if not ready or not named or not all(isinstance(n, str) for columns in differences.values() for n in columns):
         raise MessageError("a site that is ready names columns by kinds of differences")
-    return {kind: list(columns) for kind, columns in found.items()}
+    return {kind: list(columns) for kind, columns in differences.items()}
 
 
 def tell_differences(party: Path, said: Mapping[str, Differences], on_warning: str) -> None:

@@ -48,13 +48,13 @@ def examine(folder: Path, *, quick: bool = False) -> list[Finding]:
     """All findings. quick: without reading the table, as often as one likes."""
     settings = settings_of(folder)
     looks = {name: look for name, look in LOOKS.items() if not (quick and look in SLOW)}
-    found: list[Finding] = []
+    findings: list[Finding] = []
     for about, look in looks.items():
         try:
-            found += [Finding(about, state, text) for state, text in look((folder, settings))]
+            findings += [Finding(about, state, text) for state, text in look((folder, settings))]
         except Exception as error:  # whatever is wrong there is a finding, and the others are looked at
-            found.append(Finding(about, WRONG, " ".join(str(error).split()) or type(error).__name__))
-    return found
+            findings.append(Finding(about, WRONG, " ".join(str(error).split()) or type(error).__name__))
+    return findings
 
 
 Said = Iterator[tuple[str, str]]
@@ -197,11 +197,11 @@ def _table(party: Party) -> Said:
     if "site" not in settings or not has_tables(settings):
         yield GOOD, "none here"
         return
-    found = check_site(folder)
-    if found.short_of:
-        yield NOTE, f"it can be read, but {short(found.short_of)}"
+    checked = check_site(folder)
+    if checked.short_of:
+        yield NOTE, f"it can be read, but {short(checked.short_of)}"
     else:
-        yield GOOD, f"{found.table.rows} rows; `fedualex deploy check` shows what would leave"
+        yield GOOD, f"{checked.table.rows} rows; `fedualex deploy check` shows what would leave"
 
 
 LOOKS: Mapping[str, Callable[[Party], Said]] = {
@@ -219,6 +219,6 @@ LOOKS: Mapping[str, Callable[[Party], Said]] = {
 SLOW = (_table,)
 
 
-def is_well(found: list[Finding]) -> bool:
+def is_well(findings: list[Finding]) -> bool:
     """Whether nothing is wrong."""
-    return all(finding.state != WRONG for finding in found)
+    return all(finding.state != WRONG for finding in findings)

@@ -47,7 +47,7 @@ def pack_surveys(requests: Requests) -> Arrays:
 def unpack_surveys(arrays: Arrays, like_of: LikeOf) -> list[tuple[int, Survey]]:
     """The requests again; a `MessageError` if they are none."""
     (sent,) = unpack_known(arrays)
-    found, taken = list[tuple[int, Survey]](), dict[int, int]()
+    requests, taken = list[tuple[int, Survey]](), dict[int, int]()
     try:
         for f, count in sent["requests"].astype(int).tolist():
             like, first = like_of(f), taken.get(f, 0)
@@ -56,21 +56,21 @@ def unpack_surveys(arrays: Arrays, like_of: LikeOf) -> list[tuple[int, Survey]]:
             points = tuple(_fill(like, sent[f"{f}/points"][i]) for i in rows)
             curved = tuple(bool(sent[f"{f}/curved"][i]) for i in rows)
             starts = tuple(_fill(like, sent[f"{f}/starts"][i]) if sent[f"{f}/begun"][i] else None for i in rows)
-            found.append((f, Survey(points, curved, starts)))
+            requests.append((f, Survey(points, curved, starts)))
     except (KeyError, IndexError, ValueError, TypeError) as error:
         raise MessageError(f"these are no surveys: {type(error).__name__}") from None
-    return found
+    return requests
 
 
 def summarize_surveys(requests: Requests, answers: Sequence[Sequence[Surveyed]]) -> Summary:
     """A site's part of all answers, second derivatives as triangles."""
     sums: Json = {}
     for f in _by_loss(requests):
-        found = [one for (g, _), own in zip(requests, answers, strict=True) if g == f for one in own]
-        bent = [one.curvature for one in found if one.curvature is not None]
-        cuts = [one.cut for one in found if one.cut is not None]
-        sums[f"{f}/values"] = np.array([float(one.value) for one in found])
-        sums[f"{f}/operators"] = np.stack([_entries(one.operator) for one in found])
+        surveys = [one for (g, _), own in zip(requests, answers, strict=True) if g == f for one in own]
+        bent = [one.curvature for one in surveys if one.curvature is not None]
+        cuts = [one.cut for one in surveys if one.cut is not None]
+        sums[f"{f}/values"] = np.array([float(one.value) for one in surveys])
+        sums[f"{f}/operators"] = np.stack([_entries(one.operator) for one in surveys])
         for name in Curvature._fields:
             sums[f"{f}/{name}"] = np.stack([getattr(one, name) for one in bent]) if bent else np.zeros(0)
         sums[f"{f}/offsets"] = np.array([float(cut.offset) for cut in cuts])
@@ -100,12 +100,12 @@ def _read_loss(places: Sequence[tuple[Any, bool, Any]], f: int, total: Known) ->
 
 def _by_loss(requests: Requests) -> dict[int, list[tuple[Saddle, bool, Saddle | None]]]:
     """For each loss what is wanted, point by point."""
-    found: dict[int, list[tuple[Saddle, bool, Saddle | None]]] = {}
+    asked: dict[int, list[tuple[Saddle, bool, Saddle | None]]] = {}
     for f, survey in requests:
         count = len(survey.points)
         flags, starts = survey.curvature or (False,) * count, survey.starts or (None,) * count
-        found.setdefault(f, []).extend(zip(survey.points, map(bool, flags), starts, strict=True))
-    return found
+        asked.setdefault(f, []).extend(zip(survey.points, map(bool, flags), starts, strict=True))
+    return asked
 
 
 def _entries(z: object) -> Reals:

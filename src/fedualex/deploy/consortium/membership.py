@@ -189,4 +189,4 @@ def _free(path: Path) -> Path:
     """The path, or with a number behind it the first that is free."""
     path.parent.mkdir(exist_ok=True)
     numbered = (path.with_name(f"{path.name}-{number}") for number in range(2, 10**6))
-    return path if not path.exists() else next(found for found in numbered if not found.exists())
+    return path if not path.exists() else next(other for other in numbered if not other.exists())

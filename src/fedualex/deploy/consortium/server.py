@@ -93,14 +93,14 @@ class TableServer:
             return list(known)
         error = quantization(len(self.exchange.order)) if self.exchange.roster else 0.0
         try:
-            found = choose_penalty(
+            penalty = choose_penalty(
                 self.recipe, known, lambda: SitesWithFolds(self.exchange, self.recipe), sum_error=error
             )
         except SilentSitesError as silent:
-            found = default_penalty(self.recipe, known, str(silent))
-        log.info("penalty: %s", found.sentence)
-        known = [*known, found.as_known]
-        write_json(self.party / PENALTY, found.plain())
+            penalty = default_penalty(self.recipe, known, str(silent))
+        log.info("penalty: %s", penalty.sentence)
+        known = [*known, penalty.as_known]
+        write_json(self.party / PENALTY, penalty.plain())
         write_known(self.party, known)
         self.exchange.ask_all("begin", pack_known(known), 1, read_ready)
         return known
@@ -116,8 +116,8 @@ class TableServer:
         penalty = told_penalty(self.recipe, known, self.party / PENALTY)
         rate = self.settings["problem"].get("rate")
         calibrate = None if rate is None else lambda model: self._calibrate_rate(known, model, rate)
-        found = Findings(penalty, self._effects(known, answer), self._measures, calibrate)
-        model = make_model(self.recipe, known, answer, self.exchange.order, found)
+        findings = Findings(penalty, self._effects(known, answer), self._measures, calibrate)
+        model = make_model(self.recipe, known, answer, self.exchange.order, findings)
         if model.training["held_out"]:
             model = self._with_ordinary(model, known, penalty)
         if self.absent:
@@ -166,11 +166,11 @@ class TableServer:
     def _measures(self, model: Model) -> Json | None:
         """The measures of all sites, and of each where sums come in the clear; None if some site does not answer."""
         try:
-            found = self.exchange.ask_all(MEASURE, pack_model(model), 0, _read_sums)
-            total = add_up(list(found.values()))
+            sums = self.exchange.ask_all(MEASURE, pack_model(model), 0, _read_sums)
+            total = add_up(list(sums.values()))
             if not total["rows"]:
                 return None
-            each = {} if self.exchange.roster else {site: own for site, own in found.items() if own["rows"]}
+            each = {} if self.exchange.roster else {site: own for site, own in sums.items() if own["rows"]}
             calibration = self._calibration(model, list(each)) if has_calibration(model) else {}
         except SilentSitesError as error:
             log.warning("there is no test on held-out rows: %s", error)

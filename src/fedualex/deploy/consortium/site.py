@@ -118,47 +118,47 @@ class Counted(NamedTuple):
 
     def values(self, column: Values) -> tuple[Values, NDArray[np.intp]]:
         """The different ones in these rows, no value among them, and in how many that weigh something each stands."""
-        found, number = np.unique(column[self.rows], return_inverse=True)
-        return found, np.bincount(number, self.weighs, len(found)).astype(int)
+        values, number = np.unique(column[self.rows], return_inverse=True)
+        return values, np.bincount(number, self.weighs, len(values)).astype(int)
 
     def among(self, chosen: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """These rows of a table, as far as they are chosen."""
-        found = np.zeros(len(chosen), bool)
-        found[self.rows] = chosen[self.rows]
-        return found
+        mask = np.zeros(len(chosen), bool)
+        mask[self.rows] = chosen[self.rows]
+        return mask
 
 
 def _merge_words(column: Values, told: Counted, least: int) -> tuple[Values, Rare | None]:
     """Rare ones as OTHER, or as the most frequent word, if together they are rare too; which may be no word."""
-    found, counts = told.values(column)
-    few = (counts < least) & (found != "")
+    values, counts = told.values(column)
+    few = (counts < least) & (values != "")
     if not few.any():
         return column, None
-    enough = int(counts[few | (found == OTHER)].sum()) >= least
-    word = OTHER if enough else str(np.where(few, "", found)[np.argmax(np.where(few, 0, counts))])
-    rare = Rare(word or NOTHING, dict(zip(found[few].tolist(), counts[few].tolist(), strict=True)))
-    return np.where(np.isin(column, found[few]), word, column), rare
+    enough = int(counts[few | (values == OTHER)].sum()) >= least
+    word = OTHER if enough else str(np.where(few, "", values)[np.argmax(np.where(few, 0, counts))])
+    rare = Rare(word or NOTHING, dict(zip(values[few].tolist(), counts[few].tolist(), strict=True)))
+    return np.where(np.isin(column, values[few]), word, column), rare
 
 
 def _merge_numbers(column: Values, told: Counted, least: int) -> tuple[Values, Rare | None]:
     """The few rows that differ from all others as these, which may miss a value."""
-    found, counts = told.values(column)
-    usual = found[np.argmax(counts)]
-    others = (found != usual) & ~(np.isnan(found) & np.isnan(usual))
+    values, counts = told.values(column)
+    usual = values[np.argmax(counts)]
+    others = (values != usual) & ~(np.isnan(values) & np.isnan(usual))
     if not 0 < counts[others].sum() < least:
         return column, None
     apart = told.among((column != usual) & ~(np.isnan(column) & np.isnan(usual)))
-    rows = dict(zip(map(_word_of, found[others].tolist()), counts[others].tolist(), strict=True))
+    rows = dict(zip(map(_word_of, values[others].tolist()), counts[others].tolist(), strict=True))
     return np.where(apart, usual, column), Rare(_word_of(usual), rows)
 
 
 def _fill_few(column: NDArray[Any], told: Counted, least: int) -> tuple[Values, Rare | None]:
     """Few rows that miss a value have the most frequent one, or the mean of numbers."""
-    found, counts = told.values(column)
-    none = holes(found)
+    values, counts = told.values(column)
+    none = holes(values)
     if not 0 < (gone := int(counts[none].sum())) < least:
         return column, None
-    usual = found[np.argmax(np.where(none, 0, counts))]
+    usual = values[np.argmax(np.where(none, 0, counts))]
     value = usual if is_text(column) else float(np.mean(column[told.among(~holes(column))]))
     word = str(usual) if is_text(column) else f"the mean {value:g}"
     return np.where(told.among(holes(column)), value, column), Rare(word, {NOTHING: gone})

@@ -132,12 +132,12 @@ class Board:
         """Look for the reply to one message until it is there or the time is up."""
         while time.monotonic() < deadline and not self.stopped():
             try:
-                found = [m for m in self._grid.pull_messages([number]) if m.metadata.reply_to_message_id == number]
+                replies = [m for m in self._grid.pull_messages([number]) if m.metadata.reply_to_message_id == number]
             except Exception as error:  # an overloaded or restarted SuperLink: it may have the reply later
                 log.warning("the SuperLink does not give the reply of %s: %s", to.site, type(error).__name__)
-                found = []
-            if found:
-                inbox.put((to.site, _read(found[0], to)))
+                replies = []
+            if replies:
+                inbox.put((to.site, _read(replies[0], to)))
                 return
             time.sleep(pause)
 

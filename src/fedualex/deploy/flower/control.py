@@ -58,8 +58,8 @@ def submit(folder: Path, sites: int) -> None:
 
 def state(folder: Path) -> tuple[str, bool]:
     """Our process's own word, checked against Flower's."""
-    found = runs.state(folder)
-    return found.phase, found.has_ended or found.phase == "none"
+    latest = runs.state(folder)
+    return latest.phase, latest.has_ended or latest.phase == "none"
 
 
 def absent(folder: Path, sites: Sequence[str]) -> dict[str, Failure]:

@@ -49,16 +49,16 @@ def flwr(folder: Path, *arguments: str, options: Sequence[str] = ()) -> Json:
 
 def _last_object(text: str) -> Json | None:
     """The last JSON object in a text that may have lines of talk before it."""
-    decoder, found, position = json.JSONDecoder(), None, text.find("{")
+    decoder, last, position = json.JSONDecoder(), None, text.find("{")
     while position >= 0:
         try:
             value, end = decoder.raw_decode(text, position)
         except json.JSONDecodeError:
             end = position + 1
         else:
-            found = value
+            last = value
         position = text.find("{", end)
-    return found
+    return last
 
 
 Phase = Literal["none", "pending", "running", "finished", "stopped", "failed", "lost", "unreachable"]
@@ -123,11 +123,11 @@ def state(folder: Path) -> State:
 def wait(folder: Path, seconds: float) -> State:
     """The state in which the latest run ends, or the one it is in after so many seconds."""
     deadline = time.monotonic() + seconds
-    while not (found := state(folder)).has_ended and time.monotonic() < deadline:
+    while not (now := state(folder)).has_ended and time.monotonic() < deadline:
         ask = min(time.monotonic() + ASK_SECONDS, deadline)
         while _own_word(folder) is None and time.monotonic() < ask:
             time.sleep(POLL_SECONDS)
-    return found
+    return now
 
 
 def stop(folder: Path, seconds: float = 60.0) -> State:
@@ -136,11 +136,11 @@ def stop(folder: Path, seconds: float = 60.0) -> State:
     if not (home / SUBMITTED).exists():
         return state(folder)
     write_atomically(stop_file(home, _find_latest(home)), b"")
-    found = wait(folder, seconds)
-    if found.phase in ("pending", "running"):
-        flwr(folder, "stop", str(found.run))
-        found = wait(folder, seconds)
-    return found
+    now = wait(folder, seconds)
+    if now.phase in ("pending", "running"):
+        flwr(folder, "stop", str(now.run))
+        now = wait(folder, seconds)
+    return now
 
 
 def _find_latest(home: Path) -> str:

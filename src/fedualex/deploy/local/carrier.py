@@ -62,13 +62,13 @@ class Link:
         self._connection.settimeout(None)
 
     def _exactly(self, length: int) -> bytes:
-        found = bytearray()
-        while len(found) < length:
-            part = self._connection.recv(min(length - len(found), 1 << 20))
+        content = bytearray()
+        while len(content) < length:
+            part = self._connection.recv(min(length - len(content), 1 << 20))
             if not part:
                 raise EOFError("the other side has closed the connection")
-            found += part
-        return bytes(found)
+            content += part
+        return bytes(content)
 
 
 def welcome(link: Link, keys: Mapping[str, bytes]) -> str:

@@ -72,8 +72,8 @@ def submit(folder: Path, sites: int) -> None:
 
 def state(folder: Path) -> tuple[str, bool]:
     """NVFlare's word, corrected where a job has no process."""
-    found = job.state(folder)
-    return found, found in job.ENDED
+    phase = job.state(folder)
+    return phase, phase in job.ENDED
 
 
 def absent(folder: Path, sites: Sequence[str]) -> dict[str, Failure]:

@@ -146,16 +146,16 @@ def state(folder: Path) -> State:
 def wait(folder: Path, timeout: float) -> State:
     """The state in which the last job ended, or the one it is in when time is up."""
     admin, end = Layout(folder).admin, time.monotonic() + timeout
-    found: State = "unreachable"
-    while found not in ENDED and time.monotonic() < end:
+    phase: State = "unreachable"
+    while phase not in ENDED and time.monotonic() < end:
         try:
             with session(admin) as opened:
-                while (found := _state(opened, _record(admin))) not in ENDED and time.monotonic() < end:
+                while (phase := _state(opened, _record(admin))) not in ENDED and time.monotonic() < end:
                     time.sleep(POLL)
         except NoConnection:  # the server may come back
-            found = "unreachable"
+            phase = "unreachable"
             time.sleep(POLL)
-    return found
+    return phase
 
 
 def absent(folder: Path, sites: Sequence[str]) -> dict[str, Failure]:
@@ -163,11 +163,11 @@ def absent(folder: Path, sites: Sequence[str]) -> dict[str, Failure]:
     admin = Layout(folder).admin
     try:
         with session(admin) as opened:
-            found = opened.get_client_job_status() or []
+            statuses = opened.get_client_job_status() or []
     except NoConnection:
         return {}
-    there = {one["client_name"] for one in found if one.get("job_id") == _record(admin)}
-    words = {one["client_name"]: WORDS.get(one["status"], OUTSIDE) for one in found}
+    there = {one["client_name"] for one in statuses if one.get("job_id") == _record(admin)}
+    words = {one["client_name"]: WORDS.get(one["status"], OUTSIDE) for one in statuses}
     return {name: words.get(name, NOT_CONNECTED) for name in sites if name not in there}
 
 
@@ -178,10 +178,10 @@ def fetch(folder: Path, out: Path) -> None:
         raise RuntimeError(f"no run was sent from {admin}: there is nothing to fetch")
     try:
         with session(admin) as opened, TemporaryDirectory() as place:
-            found = Path(opened.download_job_result(job_id, place)) / "workspace" / RESULT
-            if not found.exists():
+            result = Path(opened.download_job_result(job_id, place)) / "workspace" / RESULT
+            if not result.exists():
                 raise RuntimeError(f"job {job_id} has left no result: the server's log says why")
-            shutil.copytree(found, out, dirs_exist_ok=True)
+            shutil.copytree(result, out, dirs_exist_ok=True)
     except NoConnection:
         raise ConnectionError(f"the server of {folder} cannot be reached") from None
     except (JobNotDone, JobNotFound, AuthorizationError) as error:
@@ -223,9 +223,9 @@ def _word(opened: Session, job_id: str) -> State:
 
 def _end(opened: Session, job_id: str | None, timeout: float = 60.0) -> None:
     end = time.monotonic() + timeout
-    while (found := _state(opened, job_id)) not in ENDED:
+    while (phase := _state(opened, job_id)) not in ENDED:
         if time.monotonic() > end:
-            raise TimeoutError(f"job {job_id} is {found}, {timeout:g} s after it was aborted")
+            raise TimeoutError(f"job {job_id} is {phase}, {timeout:g} s after it was aborted")
         with contextlib.suppress(InternalError):  # "is not running": it has ended since we asked
             opened.abort_job(job_id)
         time.sleep(POLL)

@@ -122,5 +122,5 @@ def _private(file: Path) -> Any:
 
 
 def _public(key: Any) -> bytes:
-    found: bytes = key.public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
-    return found
+    content: bytes = key.public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
+    return content

@@ -60,9 +60,9 @@ def main(folder: Path) -> None:
     check_clock(folder, datetime.now(UTC))
     resources = folder / KIT / "local" / "resources.json"
     if (folder / KIT / "startup" / "fed_server.json").exists():
-        found = json.loads(resources.read_text())
-        _place_stores(found, folder / "store")
-        write_json(resources, found)
+        config = json.loads(resources.read_text())
+        _place_stores(config, folder / "store")
+        write_json(resources, config)
     os.environ.setdefault("MALLOC_ARENA_MAX", "4")  # NVFlare's own advice against fragmentation
     arguments = command(folder)
     os.execv(arguments[0], arguments)
@@ -263,8 +263,8 @@ def _place_kits(kits: Path, parties: Mapping[str, Path]) -> None:
 
 def _keep_root_alone(record: Path) -> None:
     """The provisioner remembers every party's private key; a party's key is in the party's folder and nowhere else."""
-    found = json.loads(record.read_text())
-    write_json(record, {key: found[key] for key in ("root_cert", "root_pri_key")})
+    keys = json.loads(record.read_text())
+    write_json(record, {key: keys[key] for key in ("root_cert", "root_pri_key")})
 
 
 def _viewer(name: str) -> str:

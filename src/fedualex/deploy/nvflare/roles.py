@@ -38,12 +38,12 @@ class Collab:
         if known:
             answers |= dict.fromkeys(known, STOPPED)
             try:
-                found = collab.get_clients(known)(timeout=timeout).work(message)
+                replies = collab.get_clients(known)(timeout=timeout).work(message)
             except RunAborted:
                 return answers
             if not self.stopped():  # else the failures are those of sites that were stopped before us
-                answers |= {site: _reason(error) for site, error in found.failures.items()}
-            answers |= {site: content if isinstance(content, bytes) else NOT_BYTES for site, content in found}
+                answers |= {site: _reason(error) for site, error in replies.failures.items()}
+            answers |= {site: content if isinstance(content, bytes) else NOT_BYTES for site, content in replies}
         return answers
 
     def stopped(self) -> bool:

@@ -104,8 +104,8 @@ class JoinRequest(NamedTuple):
 def read_request(file: Path) -> JoinRequest:
     """What a party has asked the authority for."""
     try:
-        found = json.loads(file.read_text())
-        asked = JoinRequest(found["site"], found["key"], found["transport"])
+        plain = json.loads(file.read_text())
+        asked = JoinRequest(plain["site"], plain["key"], plain["transport"])
         if asked.name not in RESERVED or asked.key:
             X25519PublicKey.from_public_bytes(bytes.fromhex(asked.key))
         if not isinstance(asked.transport, str):

@@ -60,8 +60,8 @@ class Poisson(NumberFamily):
         xp = namespace(slope, target)
         t, end = slope + target, float(np.exp(FARTHEST))
         beyond = t * FARTHEST + end * (xp.maximum(t / end - 1, 0.0) ** 2 / 2 - 1)
-        found = xp.where(t <= end, _entropy(xp.clip(t, 0.0, end)), beyond) - _entropy(target)
-        return xp.where(t >= 0, found, xp.inf)
+        value = xp.where(t <= end, _entropy(xp.clip(t, 0.0, end)), beyond) - _entropy(target)
+        return xp.where(t >= 0, value, xp.inf)
 
     def clipped(self, slope: Array, target: Array) -> Array:
         return namespace(slope, target).maximum(slope, -target)
