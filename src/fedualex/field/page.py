@@ -157,8 +157,8 @@ def html(benchmark: Benchmark) -> str:
         f"{len(benchmark.methods)} methods on {len(benchmark.problems)} problems, {plan.exchanges} exchanges each. "
         f"Every method with step sizes had {plan.tries} tries from the grid of .1 to 10 times what theory chooses and "
         "its numbers of local steps, judged by the smallest certified gap on the first seed; methods without step "
-        "sizes ran once. A gap is the smallest of all outputs and records so far, from certificates that do not know the "
-        "method."
+        "sizes ran once. A gap is the smallest of all outputs and records so far, from certificates that do not know "
+        "the method."
     )
     body = "".join(f"<section>{section}</section>" for section in sections)
     own = "table { font-size: .8rem } img { max-width: 100%; background: #fff } .wide { overflow-x: auto }"
