@@ -7,8 +7,6 @@ from click.testing import CliRunner
 from support.command_line import GAME, OUTPUTS, cli, copied, here, read, refused, solved, strict  # noqa: F401
 
 from fedualex.cli import main
-from fedualex.runs.settings import build_problem
-from fedualex.runtime import fingerprint
 
 
 @pytest.mark.slow
@@ -90,49 +88,3 @@ def test_report_of_a_run_without_certificates(copied):
 def test_compare_keeps_runs_of_equal_names_apart(solved, copied):
     table = strict(cli("compare", solved("short")[0], copied("short"), "--json").stdout)
     assert len(table) == 2 * len(OUTPUTS)
-
-
-def test_a_loss_is_told_apart_by_what_it_closes_over(here):
-    first, second = (build_problem({"entry": "cli_own:closed_over", "shift": s}, here) for s in (1.0, 2.0))
-    assert fingerprint(first) != fingerprint(second)
-
-
-SEVERAL = (
-    '[[method]]\nname = "FeDualEx"\neta_c = 0.5\n\n[[method]]\nname = "FeDualEx"\nlabel = "short steps"\neta_c = 0.01\n'
-)
-
-
-def several(path, methods=SEVERAL):
-    path.write_text(f"[problem]\n{GAME}\n\n{methods}\n[run]\nrounds = 200\nrecord_every = 10\ntol = 1e-3\n")
-    return path
-
-
-@pytest.mark.slow
-def test_several_methods_of_a_file_are_solved_and_compared(here, tmp_path):
-    file, out = several(here / "several.toml"), tmp_path / "out"
-    result = cli("solve", file, "--out", out)
-    assert result.exit_code == 3  # of the method that did not get there
-    assert "FeDualEx: status: OPTIMAL, TOLERANCE" in result.stdout
-    assert f"report: {out / 'report.html'}" in result.stdout
-    assert read(out, "manifest.json")["runs"] == ["FeDualEx", "short-steps"]
-    assert read(out / "short-steps", "manifest.json")["configuration"]["label"] == "short steps"
-    assert cli("verify", out).exit_code == 0
-    (out / "short-steps" / "status.json").unlink()  # as if it had been killed
-    before = (out / "FeDualEx" / "status.json").read_bytes()
-    found = strict(cli("solve", file, "--out", out, "--json").stdout)
-    assert found["runs"].keys() == {row["method"] for row in found["table"]} == {"FeDualEx", "short steps"}
-    assert (out / "FeDualEx" / "status.json").read_bytes() == before
-    other = several(here / "other.toml", SEVERAL.replace("short", "shorter"))
-    assert "a comparison of other methods" in refused("solve", other, "--out", out)
-
-
-def test_what_is_wrong_with_several_methods_is_said(here, tmp_path):
-    for methods, refusal in (
-        (SEVERAL.replace("eta_c = 0.01", "eta = 0.01"), "[[method]] short steps has no key 'eta'"),
-        (SEVERAL.replace('"short steps"', "3"), "[[method]] label must be a text"),
-        (SEVERAL.replace("eta_c = 0.5", 'label = "short steps"'), "[[method]] label must be another one for each"),
-    ):
-        assert refusal in refused("solve", several(here / "wrong.toml", methods), "--out", tmp_path / "out")
-    (here / "wrong.toml").write_text("method = []\n")
-    assert "a table [method], or tables [[method]], got []" in refused("solve", here / "wrong.toml")
-    assert not (tmp_path / "out").exists()

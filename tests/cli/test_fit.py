@@ -2,6 +2,7 @@
 
 import csv
 import io
+import json
 import re
 import shutil
 
@@ -276,3 +277,28 @@ def test_several_methods_on_a_table_keep_the_model_of_the_best(place):
     assert model.training["configuration"]["method"]["name"] == "FeDualSlide"
     assert cli("predict", place / "several", place / "patients.csv").exit_code == 0
     assert cli("verify", place / "several").exit_code == 0
+
+
+def test_codes_that_happen_to_be_numbers_are_predicted_and_errors_name_column_row_and_value(tmp_path):
+    codes = ["01", "2", "3", "A"]
+    lines = [f"{40 + i},{codes[i % 4]},{'ab'[i % 3 == 0]},{'nsw'[i % 3]}" for i in range(60)]
+    (tmp_path / "all.csv").write_text("\n".join(["age,code,y,site", *lines]) + "\n")
+    fit = ("fit", tmp_path / "all.csv", "--target", "y", "--clients", "site", "--goal", "logistic", "--l1", "0.004")
+    assert cli(*fit, "--out", tmp_path / "fit").exit_code == 0
+    few = [line for line in lines if ",A," not in line]
+    (tmp_path / "few.csv").write_text("\n".join(["age,code,y,site", *few]) + "\n")
+    found = {}
+    for name in ("all", "few"):
+        told = json.loads(cli("predict", tmp_path / "fit", tmp_path / f"{name}.csv", "--json").stdout)
+        found[name] = told["prediction"], told["score"]
+    kept = [i for i, line in enumerate(lines) if line in few]
+    assert found["few"][0] == [found["all"][0][i] for i in kept]
+    assert found["few"][1] == pytest.approx([found["all"][1][i] for i in kept], rel=1e-12)
+    (tmp_path / "few.csv").write_text("\n".join(["age,code", "41,2", "old,3"]) + "\n")
+    words = refused("predict", tmp_path / "fit", tmp_path / "few.csv")
+    assert "the column 'age' must hold numbers, as when it was fitted, got text, 'old' in row 2 of 2" in words
+    (tmp_path / "all.csv").write_text("\n".join(["age,code,y,site", *lines[:5], "4,A,a,", *lines[5:]]) + "\n")
+    words = refused(*fit, "--out", tmp_path / "other")
+    assert "the column of clients 'site' must not contain nan, None or empty text, got '' in row 6 of 61" in words
+    (tmp_path / "all.csv").write_text("\n".join(["age,code,age,site", *lines]) + "\n")
+    assert "different names for its columns, got more than one 'age'" in refused(*fit, "--out", tmp_path / "other")

@@ -1,6 +1,5 @@
 """`fedualex theory`, `methods`, `problems` and `demo`, and the help of every command."""
 
-import json
 import re
 import shutil
 import subprocess
@@ -20,7 +19,7 @@ from support.command_line import (
 
 from fedualex.cli import main
 from fedualex.paper.demo import METHODS as DEMO
-from fedualex.runs.settings import METHODS, PROBLEMS, build_method, with_defaults
+from fedualex.runs.settings import METHODS, PROBLEMS
 
 
 @pytest.mark.parametrize(
@@ -67,12 +66,6 @@ def test_the_catalogue_lists_all_that_a_file_can_name():
     for command, names in (("methods", methods), ("problems", problems)):
         shown = cli(command).stdout
         assert all(name in shown for name in names)
-
-
-def test_every_method_can_be_named_without_step_sizes_and_kept_as_json():
-    for name in METHODS:
-        build_method({"name": name})
-        assert strict(json.dumps(with_defaults({"name": name}, METHODS)))["name"] == name
 
 
 GROUPS = [name for name, command in main.commands.items() if hasattr(command, "commands")]

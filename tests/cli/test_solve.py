@@ -1,11 +1,6 @@
-"""`fedualex solve`: what it leaves, how it ends, and runs that were cut."""
+"""`fedualex solve`: what it leaves, what it says, and how it ends."""
 
 import itertools
-import shutil
-import subprocess
-import sys
-import time
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -30,8 +25,6 @@ from support.tampering import alter
 
 from fedualex.cli import main
 from fedualex.cli.common import STOPS, exit_code
-from fedualex.runs import folder
-from fedualex.runs.settings import RUN_DEFAULTS
 from fedualex.runtime import Stop
 
 # --- solve ----------------------------------------------------------------------------------------------------------
@@ -76,80 +69,6 @@ def test_solve_leaves_a_whole_folder_and_says_how_it_ended(solved, name, status,
             assert array.shape == arrays[key.replace("/z/", "/g/")].shape
 
 
-@pytest.mark.slow
-def test_a_history_is_a_table_for_other_programs(solved):
-    for name in ("optimal", "noisy", "own"):
-        records = records_of(solved(name)[0])
-        assert len({tuple(record) for record in records}) == 1
-        assert {"round", "seconds", "bytes_up", "bytes_down", "gap_last", "density_last", "rank_last"} <= set(
-            records[0]
-        )
-    assert all(record["gap_last"] is None for record in records_of(solved("own")[0]))
-    assert all(len(record["rank_last"]) == 1 for record in records_of(solved("spectral")[0]))
-
-
-def test_the_manifest_holds_every_default(solved, here):
-    manifest = read(solved("optimal")[0], "manifest.json")
-    assert manifest["schema"] == folder.SCHEMA
-    assert manifest["kind"] == "run"
-    assert manifest["configuration"] == {
-        "problem": {
-            "name": "bilinear",
-            "file": "game.npz",
-            "x": {"L1": 0.1, "Box": 0.5},
-            "y": {"L1": 0.1, "Box": 0.5},
-        },
-        "method": {"name": "FeDualEx", "eta_c": 0.5, "eta_s": 1.0},
-        "run": {**RUN_DEFAULTS, "rounds": 200, "record_every": 10, "tol": 1e-3},
-        "folder": str(here),
-    }
-    assert len(manifest["data_sha256"]) == 64
-    assert {"python", "jax", "numpy", "fedualex"} <= manifest["versions"].keys()
-
-
-@pytest.mark.slow
-def test_the_manifest_of_a_catalogue_problem_holds_every_default(solved):
-    agnostic = read(solved("agnostic")[0], "manifest.json")["configuration"]
-    assert agnostic["problem"] == {
-        "name": "agnostic",
-        "loss": None,
-        "delta": 1.0,
-        "cvar": None,
-        "spread": 0.0,
-        "file": "data.npz",
-        "l1": 0.0,
-        "l2": 0.1,
-        "kl": 0.0,
-        "prior": None,
-        "radius": None,
-        "groups": None,
-        "sample_weight": None,
-    }
-    assert agnostic["run"]["weights"] is None
-    assert read(solved("weighted")[0], "manifest.json")["configuration"]["run"]["weights"] == [1.0, 1.0, 2.0]
-
-
-@pytest.mark.slow
-def test_weights_are_in_the_stored_operators(solved):
-    """The operator of the mean of |x - e|^2 / 2 is x - mean e: 1.25 with weights 1, 1, 2 for e = 0, 1, 2, not 1."""
-    arrays = arrays_of(solved("weighted")[0])
-    assert arrays["last/g/x"] == pytest.approx(arrays["last/z/x"] - 1.25, rel=1e-12)
-
-
-@pytest.mark.slow
-def test_the_operator_of_a_mixture_is_the_clients_losses(solved):
-    path, _ = solved("agnostic")
-    arrays = arrays_of(path)
-    manifest = read(path, "manifest.json")
-    assert {key.split("/")[2] for key in arrays if "/weights/" not in key} == {"x['bias']", "x['weights']", "y"}
-    assert manifest["geometry"]["y"]["class"] == "EntropicSimplex"
-    with np.load(path.parents[1] / "data.npz") as data:
-        X, sign, client = data["X"], np.where(data["y"] == "yes", 1, -1), data["clients"]
-    margins = sign * (X @ arrays["last/z/x['weights']"] + arrays["last/z/x['bias']"])
-    losses = np.array([np.mean(np.logaddexp(0, -margins[client == m])) for m in "abc"])
-    assert arrays["last/g/y"] == pytest.approx(-losses, rel=1e-12)
-
-
 def test_json_is_the_status_file(here, solved, tmp_path):
     path = tmp_path / "again"
     result = cli("solve", here / "optimal.toml", "--out", path, "--json")
@@ -192,88 +111,7 @@ def test_exit_codes(status, stop, tol, code):
     assert STOPS.keys() <= {stop.name for stop in Stop}
 
 
-def test_finished_and_foreign_folders_are_refused(here, copied, tmp_path):
-    path = copied("short")
-    before = (path / "status.json").read_bytes()
-    assert "finished run" in refused("solve", here / "short.toml", "--out", path)
-    assert (path / "status.json").read_bytes() == before
-    (path / "status.json").unlink()
-    assert "holds an unfinished run with" in refused("solve", here / "optimal.toml", "--out", path)
-    (tmp_path / "photos").mkdir()
-    (tmp_path / "photos" / "cat.png").write_bytes(b"")
-    assert "is not empty and is not a run" in refused("solve", here / "short.toml", "--out", tmp_path / "photos")
-
-
-# --- a run that was cut -----------------------------------------------------------------------------------------------
-
-LONG = "rounds = 1200\nrecord_every = 20\nclients = 3\nnoise = 0.1"
-
-
-@pytest.fixture(scope="module")
-def killed(here):
-    """The folder of a run that was killed at its third record or soon after."""
-    file, out = write_toml(here / "long.toml", run=LONG), here / "runs" / "killed"
-    program = "import sys; from fedualex.cli import main; main(sys.argv[1:])"
-    with open(here / "long.log", "wb") as log:
-        process = subprocess.Popen(
-            [sys.executable, "-c", program, "solve", str(file), "--out", str(out)], stdout=log, stderr=log
-        )
-        try:
-            history, deadline = out / "history.jsonl", time.monotonic() + 600
-            while not (history.exists() and history.read_bytes().count(b"\n") >= 3):
-                assert process.poll() is None, (here / "long.log").read_text()
-                assert time.monotonic() < deadline
-                time.sleep(0.005)
-        finally:
-            process.kill()
-            process.wait()
-    assert b"\x1b" not in (here / "long.log").read_bytes()
-    assert (out / "checkpoint.npz").exists()
-    assert not (out / "status.json").exists()
-    return out
-
-
-@pytest.fixture(scope="module")
-def undisturbed(here, killed):
-    out = here / "runs" / "undisturbed"
-    assert cli("solve", here / "long.toml", "--out", out).exit_code == 0
-    return out
-
-
-@pytest.mark.slow
-def test_an_unfinished_run_is_neither_reported_nor_verified(killed, solved):
-    assert 3 <= len(records_of(killed)) < 61
-    assert "has not ended" in refused("report", killed)
-    assert "has not ended" in refused("verify", killed)
-    assert "has not ended" in refused("compare", killed, solved("noisy")[0])
-
-
-@pytest.mark.sampled(3)
-@pytest.mark.parametrize("how", ["killed", "killed in a line", "interrupted"])
-def test_a_cut_run_ends_as_if_undisturbed(here, killed, undisturbed, tmp_path, how):
-    path = Path(shutil.copytree(killed, tmp_path / "run"))
-    if how == "killed in a line":
-        with open(path / "history.jsonl", "a") as file:
-            file.write('{"round": 40, "seco')
-    if how == "interrupted":
-        shutil.copy(undisturbed / "status.json", path)
-        alter(path, "status.json", lambda status: status.update(stop="INTERRUPTED"))
-    assert "holds an unfinished run with" in refused("solve", here / "noisy.toml", "--out", path)
-    assert cli("solve", here / "long.toml", "--out", path).exit_code == 0
-    assert without_times(path) == without_times(undisturbed)
-    assert len(records_of(path)) == 61
-    assert (path / "solution.npz").read_bytes() == (undisturbed / "solution.npz").read_bytes()
-    assert cli("verify", path).exit_code == 0
-
-
-def test_a_run_can_be_killed_in_a_line_twice(killed, tmp_path):
-    path = Path(shutil.copytree(killed, tmp_path / "run"))
-    with open(path / "history.jsonl", "a") as file:
-        file.write('{"round": 40, "seco')
-    known = folder.load(path)
-    folder.reopen(path, known, known.manifest["configuration"])
-    folder.append(path, known.history[-1])
-    assert folder.load(path).history == [*known.history, known.history[-1]]
+# --- a run that is interrupted ----------------------------------------------------------------------------------------
 
 
 def interrupt(*arguments):
@@ -306,27 +144,3 @@ def test_a_run_that_was_interrupted_between_rounds_says_after_which(here, copied
     result = cli("solve", here / "short.toml", "--out", path)
     assert result.exit_code == STOPS["INTERRUPTED"]
     assert result.stdout.splitlines()[-1] == "the same command resumes the run after round 3"
-
-
-def test_damaged_checkpoints_and_changed_data_are_refused(here, killed, tmp_path):
-    path = Path(shutil.copytree(killed, tmp_path / "run"))
-    data = (here / "game.npz").read_bytes()
-    with np.load(here / "game.npz") as file:
-        changed = {"A": file["A"] + 1, "b": file["b"]}
-    try:
-        np.savez(here / "game.npz", **changed)
-        assert "belongs to another run" in refused("solve", here / "long.toml", "--out", path)
-    finally:
-        (here / "game.npz").write_bytes(data)
-    (path / "checkpoint.npz").write_bytes((path / "checkpoint.npz").read_bytes()[:100])
-    assert "delete it to start again" in refused("solve", here / "long.toml", "--out", path)
-
-
-def test_what_was_refused_before_its_first_record_does_not_block_its_folder(here, tmp_path):
-    file = write_toml(here / "steps.toml", 'entry = "cli_own:not_finite"', METHOD)
-    assert "is not finite" in refused("solve", file, "--out", tmp_path / "run")
-    write_toml(file, *RUNS["short"])
-    assert cli("solve", file, "--out", tmp_path / "run").exit_code == 3
-    write_toml(file, run='rounds = "many"')
-    refused("solve", file, "--out", tmp_path / "other")
-    assert not (tmp_path / "other").exists()

@@ -178,20 +178,3 @@ def test_methods_declare_their_step_sizes(make):
     assert set(method.missing_steps()) <= set(names)
     rule = method.theory_steps(0.1, 2.0, 10)
     assert all(rule[name] > 0 for name in method.missing_steps())
-
-
-def test_every_problem_of_the_catalogue_says_what_it_is_built_from():
-    from fedualex.runs.settings import PROBLEMS, arrays_of
-
-    built = {
-        name
-        for name in fx.problems.__all__
-        if inspect.isfunction(getattr(fx.problems, name))
-        and inspect.signature(getattr(fx.problems, name)).return_annotation in PROBLEM_TYPES
-    }
-    assert built - {"assemble"} == set(PROBLEMS)  # which makes the problem of any recipe
-    for name in PROBLEMS:
-        assert set(arrays_of(name)) <= set(inspect.signature(PROBLEMS[name]).parameters)
-
-
-PROBLEM_TYPES = ("Problem", fx.problems.Problem, "Bilinear", fx.problems.Bilinear)

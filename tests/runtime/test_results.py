@@ -18,7 +18,6 @@ from fedualex.display import round_up
 from fedualex.report.collect import collect
 from fedualex.report.figures import caption
 from fedualex.runs import folder
-from fedualex.runs.settings import folder_names, unique
 from fedualex.runtime.run import columns
 from fedualex.verification.verify import verify
 
@@ -221,12 +220,6 @@ def test_the_report_of_a_comparison_is_made_of_run_folders(comparison, tmp_path)
 def test_what_cannot_be_compared_is_refused(methods, options, refusal):
     with pytest.raises((TypeError, ValueError), match=refusal):
         fx.compare(GAME, methods, **{"rounds": 2, **options})
-
-
-def test_labels_are_told_apart_and_stay_inside_the_folder():
-    assert unique(["A", "A", "A 2", "B"]) == ["A", "A 3", "A 2", "B"]
-    names = folder_names(["a/b", "a b", "..", "figures", "A-B", "über 1.5"])
-    assert list(names.values()) == ["a-b", "a-b-2", "method", "figures-2", "A-B-3", "über-1.5"]
 
 
 # --- logging --------------------------------------------------------------------------------------------------------

@@ -1,21 +1,34 @@
-"""A wrong file is refused in one line and leaves nothing."""
+"""Settings of runs: what a file can name, its defaults, and refusals in one line that leave nothing."""
 
+import inspect
 import json
 import tomllib
 
+import numpy as np
 import pytest
-from support.command_line import (
-    GAME,
-    OWN_LINE,
-    PSI,
-    SPECTRAL,
-    cli,
-    here,  # noqa: F401
-    refused,
-    write_toml,
-)
+from support.command_line import GAME, OWN_LINE, PSI, SPECTRAL, here, refused, strict, write_toml  # noqa: F401
 
-from fedualex.runs.settings import build_regularizer
+import fedualex as fx
+from fedualex.runs.settings import (
+    METHODS,
+    PROBLEMS,
+    ConfigurationError,
+    arrays_of,
+    build_method,
+    build_problem,
+    build_regularizer,
+    check_keys,
+    configure,
+    find_named,
+    folder_names,
+    read_toml,
+    recipe_of,
+    run_oracle,
+    start_point,
+    unique,
+    with_defaults,
+)
+from fedualex.runtime import fingerprint
 
 REFUSALS = [
     # (table, its content, what the line must say)
@@ -143,26 +156,88 @@ def test_regularizers_as_a_file_names_them():
         assert repr(build_regularizer(tomllib.loads(f"x = {text}")["x"], "x")) == expected
 
 
-def test_codes_that_happen_to_be_numbers_are_predicted_and_errors_name_column_row_and_value(tmp_path):
-    codes = ["01", "2", "3", "A"]
-    lines = [f"{40 + i},{codes[i % 4]},{'ab'[i % 3 == 0]},{'nsw'[i % 3]}" for i in range(60)]
-    (tmp_path / "all.csv").write_text("\n".join(["age,code,y,site", *lines]) + "\n")
-    fit = ("fit", tmp_path / "all.csv", "--target", "y", "--clients", "site", "--goal", "logistic", "--l1", "0.004")
-    assert cli(*fit, "--out", tmp_path / "fit").exit_code == 0
-    few = [line for line in lines if ",A," not in line]
-    (tmp_path / "few.csv").write_text("\n".join(["age,code,y,site", *few]) + "\n")
-    found = {}
-    for name in ("all", "few"):
-        told = json.loads(cli("predict", tmp_path / "fit", tmp_path / f"{name}.csv", "--json").stdout)
-        found[name] = told["prediction"], told["score"]
-    kept = [i for i, line in enumerate(lines) if line in few]
-    assert found["few"][0] == [found["all"][0][i] for i in kept]
-    assert found["few"][1] == pytest.approx([found["all"][1][i] for i in kept], rel=1e-12)
-    (tmp_path / "few.csv").write_text("\n".join(["age,code", "41,2", "old,3"]) + "\n")
-    words = refused("predict", tmp_path / "fit", tmp_path / "few.csv")
-    assert "the column 'age' must hold numbers, as when it was fitted, got text, 'old' in row 2 of 2" in words
-    (tmp_path / "all.csv").write_text("\n".join(["age,code,y,site", *lines[:5], "4,A,a,", *lines[5:]]) + "\n")
-    words = refused(*fit, "--out", tmp_path / "other")
-    assert "the column of clients 'site' must not contain nan, None or empty text, got '' in row 6 of 61" in words
-    (tmp_path / "all.csv").write_text("\n".join(["age,code,age,site", *lines]) + "\n")
-    assert "different names for its columns, got more than one 'age'" in refused(*fit, "--out", tmp_path / "other")
+# --- what a file can name ---------------------------------------------------------------------------------------------
+
+
+def test_every_problem_of_the_catalogue_says_what_it_is_built_from():
+    built = {
+        name
+        for name in fx.problems.__all__
+        if inspect.isfunction(getattr(fx.problems, name))
+        and inspect.signature(getattr(fx.problems, name)).return_annotation in PROBLEM_TYPES
+    }
+    assert built - {"assemble"} == set(PROBLEMS)  # which makes the problem of any recipe
+    for name in PROBLEMS:
+        assert set(arrays_of(name)) <= set(inspect.signature(PROBLEMS[name]).parameters)
+
+
+PROBLEM_TYPES = ("Problem", fx.problems.Problem, "Bilinear", fx.problems.Bilinear)
+
+
+def test_every_method_can_be_named_without_step_sizes_and_kept_as_json():
+    for name in METHODS:
+        build_method({"name": name})
+        assert strict(json.dumps(with_defaults({"name": name}, METHODS)))["name"] == name
+
+
+def test_a_loss_is_told_apart_by_what_it_closes_over(here):
+    first, second = (build_problem({"entry": "cli_own:closed_over", "shift": s}, here) for s in (1.0, 2.0))
+    assert fingerprint(first) != fingerprint(second)
+
+
+def test_labels_are_told_apart_and_stay_inside_the_folder():
+    assert unique(["A", "A", "A 2", "B"]) == ["A", "A 3", "A 2", "B"]
+    names = folder_names(["a/b", "a b", "..", "figures", "A-B", "über 1.5"])
+    assert list(names.values()) == ["a-b", "a-b-2", "method", "figures-2", "A-B-3", "über-1.5"]
+
+
+# --- from settings to a run -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["optimal", "noisy", "own"])
+def test_resolved_settings_describe_the_same_run(here, name):
+    first = configure(read_toml(here / f"{name}.toml"), here)
+    tables = {key: first.resolved[key] for key in ("problem", "method", "run")}
+    again = configure(json.loads(json.dumps(tables)), here)
+    assert again.resolved == first.resolved
+    assert fingerprint(again.problem, again.method) == fingerprint(first.problem, first.method)
+    for key in ("rounds", "tol", "seed", "clients", "record_every"):
+        assert getattr(again.options, key) == getattr(first.options, key)
+
+
+def test_weights_of_a_run_are_those_of_its_problem(here):
+    configuration = configure(read_toml(here / "weighted.toml"), here)
+    np.testing.assert_allclose(configuration.problem.weights, [0.25, 0.25, 0.5])
+    assert configuration.options.weights is None
+
+
+def test_a_random_start_is_a_function_of_the_seed(here):
+    problem = build_problem(tomllib.loads(GAME), here)
+    first, again, other = (start_point({"uniform": 0.1}, problem, seed) for seed in (3, 3, 4))
+    np.testing.assert_array_equal(first.x, again.x)
+    assert not np.array_equal(first.x, other.x)
+    assert (np.abs(first.x) <= 0.1).all()
+    assert np.shape(first.y) == np.shape(problem.like.y)
+    assert start_point(None, problem, 3) is None
+
+
+def test_noise_is_named_by_its_size_and_left_out_where_operators_are_exact():
+    assert run_oracle({"noise": None, "minibatch": None}) is None
+    assert run_oracle({"noise": 0.5, "minibatch": None}).sigma == 0.5
+    assert run_oracle({"noise": None, "minibatch": 3}).size == 3
+
+
+def test_a_wrong_name_is_refused_with_the_one_that_was_meant():
+    with pytest.raises(ConfigurationError, match=r"^\[here\] has no key 'lenght'; did you mean 'length'\?$"):
+        check_keys("[here]", ["lenght"], ["length", "width"])
+    assert find_named("kind", "a", {"a": 1}) == 1
+    with pytest.raises(ConfigurationError, match=r"^there is no kind 'lenght'; did you mean 'length'\?$"):
+        find_named("kind", "lenght", {"length": 1})
+    with pytest.raises(ConfigurationError, match=r'^\[kind\] needs name = "...", one of a, b$'):
+        find_named("kind", None, {"a": 1, "b": 2})
+
+
+def test_a_problem_that_is_not_made_of_rows_has_no_recipe():
+    assert recipe_of({"name": "agnostic", "l2": 0.5, "file": "data.npz"}).l2 == 0.5
+    with pytest.raises(ConfigurationError, match=r"^bilinear is not made of rows, so that it has no model$"):
+        recipe_of({"name": "bilinear"})
