@@ -72,8 +72,8 @@ def bound_by_surveys(
     points: of the surveys, one a row. start: where the step to the first began whose dual cut came with it, if one did.
     """
     split = flat.split
-    operators = np.stack([entries_of(found.operator) for found in answer])
-    values = np.asarray([float(found.value) for found in answer])
+    operators = np.stack([entries_of(survey.operator) for survey in answer])
+    values = np.asarray([float(survey.value) for survey in answer])
     x, y, gx, gy = points[:, :split], points[:, split:], operators[:, :split], operators[:, split:]
     above = Rows(x, gy, values + np.sum(gy * y, axis=1))
     below = Rows(y, gx, values - np.sum(gx * x, axis=1))

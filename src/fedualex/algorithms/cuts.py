@@ -50,10 +50,10 @@ class Surveys(NamedTuple):
         """Before the first."""
         return cls(np.zeros((MEMORY, size)), np.zeros((MEMORY, size)), np.zeros(MEMORY), 0)
 
-    def add(self, point: Floats, found: Surveyed) -> "Surveys":
+    def add(self, point: Floats, survey: Surveyed) -> "Surveys":
         """With one more; there must be room."""
         points, operators, values, count = (np.array(part) for part in self)
-        points[count], operators[count], values[count] = point, entries_of(found.operator), found.value
+        points[count], operators[count], values[count] = point, entries_of(survey.operator), survey.value
         return Surveys(points, operators, values, int(count) + 1)
 
     def without(self, row: int) -> "Surveys":
@@ -222,23 +222,23 @@ def _cap_of(geometry: Any) -> float | None:
 
 def _learn(facts: Facts, server: CutsServer, answer: list[Surveyed]) -> CutsServer:
     """Better bounds, and the center: the new point if y is new or it is the better one, else a shorter step."""
-    flat, (found,), point = facts.flat, answer, np.asarray(server.ahead)
+    flat, (survey,), point = facts.flat, answer, np.asarray(server.ahead)
     split, operator = flat.split, entries_of(answer[0].operator)
     bounds, _, lowers = bound_by_surveys(flat, facts.known, server.bounds, point[None], server.center, answer)
     surveys = server.surveys
     if int(surveys.held) == MEMORY:  # the oldest that no bound needs
         surveys = surveys.without(int(np.argmin(_solve_for_weights(flat, surveys, bounds) > 0)))
-    surveys = surveys.add(point, found)
+    surveys = surveys.add(point, survey)
     server = server._replace(bounds=_bound_by_mean(flat, surveys, bounds), surveys=surveys)
-    height, below = float(found.value) + float(_psi_of(flat, point[None])[0]), float(np.max(lowers))
+    height, below = float(survey.value) + float(_psi_of(flat, point[None])[0]), float(np.max(lowers))
     here: dict[str, Any] = {"center": point, "slope": operator[:split], "height": height}
     if not bool(server.steps):
         return server._replace(**here, below=below, tau=1.0)
     server = server._replace(below=max(below, float(server.below)))
     if not height < float(server.height):
         return server._replace(tau=SHORTER * float(server.tau))
-    assert found.curvature is not None
-    return server._replace(**here, second=found.curvature.xx, tau=min(1.0, LONGER * float(server.tau)))
+    assert survey.curvature is not None
+    return server._replace(**here, second=survey.curvature.xx, tau=min(1.0, LONGER * float(server.tau)))
 
 
 def _step(facts: Facts, server: CutsServer) -> Floats:
@@ -299,10 +299,10 @@ def _solve_for_weights(flat: Flat, surveys: Surveys, bounds: Bounds) -> Floats:
     rows = np.hstack([-slopes, np.full((len(slopes), 1), unit)])
     program: dict[str, Any] = {"A_ub": rows / unit, "b_ub": (offsets - above) / unit, "method": "highs"}
     program |= {"A_eq": np.append(np.ones(count), 0.0)[None], "b_eq": [1.0]}
-    found = linprog(np.append(np.zeros(count), -1.0), bounds=[(0, cap)] * count + [(None, None)], **program)
-    if found.status != 0:
+    solution = linprog(np.append(np.zeros(count), -1.0), bounds=[(0, cap)] * count + [(None, None)], **program)
+    if solution.status != 0:
         return np.eye(len(slopes))[-1]
-    weights = np.maximum(-found.ineqlin.marginals, 0)
+    weights = np.maximum(-solution.ineqlin.marginals, 0)
     return np.asarray(weights / weights.sum())
 
 
