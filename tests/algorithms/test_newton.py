@@ -368,6 +368,19 @@ def test_clients_may_refuse_the_columns_of_a_later_exchange(given, narrow):
                 assert server.bounds.gap <= other.bounds.gap + 1e-15
 
 
+@pytest.mark.parametrize("name", ["logistic", "agnostic"])
+@pytest.mark.parametrize("given", [0, 1, 3])
+def test_bounds_are_true_where_clients_refuse_in_a_later_exchange(name, given):
+    """The survey that came is of the point of the step, which FeDualSlide did not propose."""
+    problem = rows(name)
+    best = float(problem.objective(fx.solve(problem, rounds=30, tol=1e-11).z))
+    with double():
+        for _, server in surveys(problem, 20, given=given):
+            if server.bounds.are_known:
+                assert float(server.bounds.lower.bound) - 1e-10 <= best <= float(server.bounds.upper.bound) + 1e-10
+    assert bool(server.plain)
+
+
 # A guard, once steps are damped.
 
 

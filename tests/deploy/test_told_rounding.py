@@ -120,7 +120,9 @@ def test_on_scaled_tables_the_allowance_between_sites_is_far_below_the_objective
         assert run.exchanges == fx.solve(problem, fx.FeDualNewton(), rounds=20, tol=1e-8).exchanges
 
 
-@pytest.mark.parametrize("method", [fx.FeDualNewton(), fx.FeDualSlide()], ids=["newton", "slide"])
+@pytest.mark.parametrize(
+    "method", [fx.FeDualNewton(), fx.FeDualSlide(), fx.FeDualCuts()], ids=["newton", "slide", "cuts"]
+)
 def test_a_run_that_goes_on_from_its_checkpoint_knows_what_sites_said_before(tmp_path, method):
     """The best bounds are of surveys that nobody makes again."""
     options = {"tol": 1e-6, "checkpoint": tmp_path / "checkpoint.npz", "local_steps": 1, "record_every": 1}
@@ -150,12 +152,12 @@ def test_where_one_site_says_nothing_the_rounding_is_an_estimate(monkeypatch):
     assert run.outputs["bounds"].certificate.estimated
 
 
-@pytest.fixture(scope="module")
-def deployed(tmp_path_factory):
-    """The run folder of three sites with tables, under masks."""
+@pytest.fixture(scope="module", params=["fair, groups", "fair"])
+def deployed(tmp_path_factory, request):
+    """The run folder of three sites with tables, under masks; where sites are weighed of means of many surveys."""
     folder = tmp_path_factory.mktemp("told")
-    write_sites(folder, {"east": 60, "north": 50, "west": 45}, GOALS["fair, groups"])
-    root = deployment(folder, "on", goal="fair", l1=0.01, tol=1e-6, rounds=40, **GOALS["fair, groups"])
+    write_sites(folder, {"east": 60, "north": 50, "west": 45}, GOALS[request.param])
+    root = deployment(folder, "on", goal="fair", l1=0.01, tol=1e-6, rounds=40, **GOALS[request.param])
     run_in_threads(root)
     return root / "server" / "run"
 

@@ -46,6 +46,7 @@ RUNS = {
     "bundled": (BUNDLED | {"partition": PARTITION}, METHOD, {"rounds": 1}),
     "floored": (ROWS, {"name": "FeDualEx", "eta_c": 0.001}, {"rounds": 1}),
     "slide": (GAME, {"name": "FeDualSlide"}, {"clients": 3, "local_steps": 2, "rounds": 6, "record_every": 2}),
+    "cuts": ({"name": "agnostic", "file": "rows.npz", "l1": 0.01}, {"name": "FeDualCuts"}, {"rounds": 12}),
     "own": ({"entry": "verify_own:build", "shift": 0.3}, METHOD, {"rounds": 1}),
     "infeasible": (
         {

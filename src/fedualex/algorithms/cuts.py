@@ -136,7 +136,7 @@ class FeDualCuts(Method[CutsServer]):
             return f"FeDualCuts works with certificates, and there is none here: {reason}"
         if not has_model(problem.geometry):
             return "FeDualCuts solves models of a problem, and a part of this one declares no model_form"
-        if _cap_of(problem.geometry.parts.y) is None:
+        if _read_cap(problem.geometry.parts.y) is None:
             return "FeDualCuts is for an adversary that weighs groups, y on a simplex with or without a cap and no more"
         return ""
 
@@ -173,7 +173,7 @@ class FeDualCuts(Method[CutsServer]):
             if not np.array_equal(y, server.center[facts.flat.split :]):
                 ahead = np.concatenate([server.center[: facts.flat.split], y])
                 return server._replace(ahead=ahead, at=point_of(facts.flat, ahead), steps=False)
-        ahead = _step(facts, server)
+        ahead = _step_in_x(facts, server)
         return server._replace(ahead=ahead, at=point_of(facts.flat, ahead), steps=True)
 
     def _tell_slide(self, facts: Facts, server: CutsServer, answer: list[Surveyed], *, begins: bool) -> CutsServer:
@@ -207,7 +207,7 @@ def are_too_many(problem: AbstractProblem) -> bool:
     return sum(np.size(leaf) for leaf in jax.tree.leaves(problem.like.x)) > MOST
 
 
-def _cap_of(geometry: Any) -> float | None:
+def _read_cap(geometry: Any) -> float | None:
     """The largest entry of a mixture; None where y is no mixture, or its regularizer is more than a cap."""
     if not isinstance(geometry, AbstractGeometry):
         return None
@@ -230,7 +230,7 @@ def _learn(facts: Facts, server: CutsServer, answer: list[Surveyed]) -> CutsServ
         surveys = surveys.without(int(np.argmin(_solve_for_weights(flat, surveys, bounds) > 0)))
     surveys = surveys.add(point, survey)
     server = server._replace(bounds=_bound_by_mean(flat, surveys, bounds), surveys=surveys)
-    height, below = float(survey.value) + float(_psi_of(flat, point[None])[0]), float(np.max(lowers))
+    height, below = float(survey.value) + float(_measure_psi(flat, point[None])[0]), float(np.max(lowers))
     here: dict[str, Any] = {"center": point, "slope": operator[:split], "height": height}
     if not bool(server.steps):
         return server._replace(**here, below=below, tau=1.0)
@@ -241,7 +241,7 @@ def _learn(facts: Facts, server: CutsServer, answer: list[Surveyed]) -> CutsServ
     return server._replace(**here, second=survey.curvature.xx, tau=min(1.0, LONGER * float(server.tau)))
 
 
-def _step(facts: Facts, server: CutsServer) -> Floats:
+def _step_in_x(facts: Facts, server: CutsServer) -> Floats:
     """The solution of the model in x, or where a part of the way there leads."""
     split, center, tau = facts.flat.split, np.asarray(server.center), float(server.tau)
     A = server.surveys.bend(server.second, split)
@@ -254,7 +254,7 @@ def _step(facts: Facts, server: CutsServer) -> Floats:
 
 
 @by_numpy
-def _psi_of(flat: Flat, points: Floats) -> Floats:
+def _measure_psi(flat: Flat, points: Floats) -> Floats:
     """The regularizer of x at each of these points."""
     return np.array([float(flat.x.psi(point[: flat.split])) for point in points])
 
@@ -262,11 +262,11 @@ def _psi_of(flat: Flat, points: Floats) -> Floats:
 # The step in y: cuts of the dual function.
 
 
-def _cuts_of(flat: Flat, surveys: Surveys) -> tuple[Floats, Floats]:
+def _find_cuts(flat: Flat, surveys: Surveys) -> tuple[Floats, Floats]:
     """Slopes and offsets of D(y) <= <slope, y> + offset, one row for each survey."""
     count, split = int(surveys.held), flat.split
     points, operators = np.asarray(surveys.points)[:count], np.asarray(surveys.operators)[:count]
-    losses, psi = -operators[:, split:], _psi_of(flat, points)
+    losses, psi = -operators[:, split:], _measure_psi(flat, points)
     return losses, psi + np.asarray(surveys.values)[:count] - np.sum(losses * points[:, split:], axis=1)
 
 
@@ -275,12 +275,12 @@ def _bound_by_mean(flat: Flat, surveys: Surveys, bounds: Bounds) -> Bounds:
     weights = np.zeros(MEMORY + 1)
     weights[: int(surveys.held)] = _solve_for_weights(flat, surveys, bounds)
     points, operators, values = (np.asarray(part) for part in surveys[:3])
-    side = _mean_of(flat, points, operators, values, weights)
+    side = _make_side(flat, points, operators, values, weights)
     return choose_better(bounds, Bounds(side, bounds.lower))
 
 
 @by_numpy
-def _mean_of(flat: Flat, points: Array, operators: Array, values: Array, weights: Array) -> Side:
+def _make_side(flat: Flat, points: Array, operators: Array, values: Array, weights: Array) -> Side:
     split, mu = flat.split, weights[:-1]
     slopes, y = operators[:, split:], points[:, split:]
     x, slope, offset = mu @ points[:, :split], mu @ slopes, mu @ (values + np.sum(slopes * y, axis=1))
@@ -292,9 +292,9 @@ def _mean_of(flat: Flat, points: Array, operators: Array, values: Array, weights
 
 def _solve_for_weights(flat: Flat, surveys: Surveys, bounds: Bounds) -> Floats:
     """Of a mean of the cuts whose maximum over y is the smallest: the multipliers of max over y of the least cut."""
-    slopes, offsets = _cuts_of(flat, surveys)
-    above, unit = float(bounds.upper.bound), _unit_of(bounds)
-    count, cap = slopes.shape[1], _cap_of(flat.geometry.parts.y)
+    slopes, offsets = _find_cuts(flat, surveys)
+    above, unit = float(bounds.upper.bound), _choose_unit(bounds)
+    count, cap = slopes.shape[1], _read_cap(flat.geometry.parts.y)
     # Gaps are the unit, because the solver's tolerances are absolute.
     rows = np.hstack([-slopes, np.full((len(slopes), 1), unit)])
     program: dict[str, Any] = {"A_ub": rows / unit, "b_ub": (offsets - above) / unit, "method": "highs"}
@@ -309,11 +309,11 @@ def _solve_for_weights(flat: Flat, surveys: Surveys, bounds: Bounds) -> Floats:
 def _choose_mixture(facts: Facts, server: CutsServer) -> Floats:
     """The point nearest to the best y where all cuts are at least the level; the present y if rounding leaves none."""
     flat, bounds = facts.flat, server.bounds
-    slopes, offsets = _cuts_of(flat, server.surveys)
+    slopes, offsets = _find_cuts(flat, server.surveys)
     best, here = np.asarray(bounds.lower.point), np.asarray(server.center)
     level = float(bounds.upper.bound) - BELOW * bounds.gap
-    least = (level - offsets - slopes @ best) / _unit_of(bounds)
-    move = _find_shortest(slopes / _unit_of(bounds), least, best, _cap_of(flat.geometry.parts.y) or 1.0)
+    least = (level - offsets - slopes @ best) / _choose_unit(bounds)
+    move = _find_shortest(slopes / _choose_unit(bounds), least, best, _read_cap(flat.geometry.parts.y) or 1.0)
     if move is None:
         return here[flat.split :]
     y = np.concatenate([here[: flat.split], np.maximum(best + move, 0)])
@@ -337,6 +337,6 @@ def _find_shortest(slopes: Floats, least: Floats, best: Floats, cap: float) -> F
     return basis @ residual[:-1] / -residual[-1] if residual[-1] < 0 else None
 
 
-def _unit_of(bounds: Bounds) -> float:
+def _choose_unit(bounds: Bounds) -> float:
     """The gap, unless it is lost in rounding."""
     return max(bounds.gap, 1e-14 * max(1.0, abs(float(bounds.upper.bound))))

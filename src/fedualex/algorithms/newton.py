@@ -184,6 +184,9 @@ class FeDualNewton(Method[NewtonServer]):
             return served._replace(columns=_choose_columns(facts.blocks, served, place, self._limits), guarded=True)
         asked = float(server.merit) == UNKNOWN or not _is_known_everywhere(facts, server)
         refused = asked and answer[0].curvature is None
+        if refused and not bool(server.guarded):  # FeDualSlide begins with the survey that came
+            server = server._replace(guard=self._slide.init(facts, server.at)._replace(at=server.at))
+            answer = answer[:1]
         if bool(server.plain) or refused:
             served = self._tell_slide(facts, server, answer[-1])
             return served._replace(guarded=True, plain=True, at=served.guard.at)
