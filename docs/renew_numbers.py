@@ -10,7 +10,9 @@ were. tests/docs/test_blocks.py compares pages with what is printed, and allows 
 import os
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
@@ -21,8 +23,8 @@ from support.pages import pages  # noqa: E402
 
 def renew(page: Path) -> list[str]:
     """Renew the numbers of a page; the lines that are not printed any more, each with where it is."""
-    lines, lost = page.read_text().splitlines(), []
-    for fence, printed, _ in run_page(page):
+    lines, lost = page.read_text().splitlines(), list[str]()
+    for fence, printed, _ in _until_it_fails(page, lost):
         rest = printed.splitlines()
         for number, line in enumerate(fence.text.splitlines(), fence.line):  # the fence itself is the line before
             if line.strip() in ("", "..."):
@@ -37,6 +39,14 @@ def renew(page: Path) -> list[str]:
             rest = rest[same + 1 :]
     page.write_text("\n".join(lines) + "\n")
     return lost
+
+
+def _until_it_fails(page: Path, lost: list[str]) -> Iterator[Any]:
+    """What `run_page` gives; a block that fails is told, and what comes after it stays as it was."""
+    try:
+        yield from run_page(page)
+    except Exception as error:  # whatever a block raises
+        lost.append(f"{page}: a block fails: {error!r}")
 
 
 def main(*names: str) -> int:

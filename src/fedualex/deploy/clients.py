@@ -291,8 +291,11 @@ class Exchange:
         return self.patience > 0 and any(why.code == Code.AWAITS_APPROVAL for why in self.reasons.values())
 
     def why_not(self) -> str:
-        """The sites that gave no valid answer last, each with its reason."""
-        return "; ".join(f"{site} ({why.text})" for site, why in self.reasons.items())
+        """The sites that gave no valid answer last, with their reasons."""
+        by_reason: dict[str, list[str]] = {}
+        for site, why in self.reasons.items():
+            by_reason.setdefault(why.text, []).append(site)
+        return "; ".join(f"{', '.join(sites)} ({reason})" for reason, sites in by_reason.items())
 
     def _remove_masks(self, request: Request, replies: dict[str, Arrays], read: Read) -> dict[str, Any]:
         """The sums of all sites; nothing if one is missing, for masks cancel in the sum of all only."""

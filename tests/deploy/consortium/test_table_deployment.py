@@ -174,6 +174,16 @@ def test_a_model_is_measured_on_rows_that_were_held_out(ended):
     assert found["right"] / found["rows"] == told["accuracy"]
 
 
+def test_a_model_that_no_site_measures_says_why(tmp_path):
+    write_tables(tmp_path)
+    root = deployment(tmp_path)
+    run_in_threads(root)
+    model = models.load(root / "server")
+    assert model.training["held_out"] is None
+    why = "no site holds out as many as its rules want for that (least_held_out)"
+    assert f"It was not tested on held-out rows: {why}." in model.training["done"]
+
+
 def test_columns_with_other_names_are_mapped_and_some_are_left_out(place):
     root = deployment(place)
     table = columns(60, seed=4)

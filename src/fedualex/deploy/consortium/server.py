@@ -52,6 +52,7 @@ class TableServer:
         own = problem["site_intercepts"] is not False  # the sites are whose rows they are
         self.wanted = Wanted(problem["confidence"], own, problem["collinear"])
         self._asked = 0
+        self._why_unmeasured = ""
         patience = run.get("patience", PATIENCE)
         self.exchange = Exchange(engine, sites, f"{agreement(settings)}{TABLES}", run["timeout"], roster, patience)
 
@@ -120,9 +121,12 @@ class TableServer:
         model = make_model(self.recipe, known, answer, self.exchange.order, findings)
         if model.training["held_out"]:
             model = self._with_ordinary(model, known, penalty)
+        said = list(model.training.get("done", ()))
         if self.absent:
-            said = f"The rows of {', '.join(self.absent)} are not in it: this run began without them."
-            model = replace(model, training={**model.training, "done": [*model.training.get("done", ()), said]})
+            said.append(f"The rows of {', '.join(self.absent)} are not in it: this run began without them.")
+        if self.settings["problem"]["holdout"] and not model.training["held_out"]:
+            said.append(f"It was not tested on held-out rows: {self._why_unmeasured}.")
+        model = replace(model, training={**model.training, "done": said})
         save(model, self.party / MODEL)
         sites = list(self.exchange.order)  # all of them, whatever one has refused before
         kept = self.exchange.ask("model", pack_model(model), 0, sites, len(sites), _reader_of_word("kept"))
@@ -169,11 +173,13 @@ class TableServer:
             sums = self.exchange.ask_all(MEASURE, pack_model(model), 0, _read_sums)
             total = add_up(list(sums.values()))
             if not total["rows"]:
+                self._why_unmeasured = "no site holds out as many as its rules want for that (least_held_out)"
                 return None
             each = {} if self.exchange.roster else {site: own for site, own in sums.items() if own["rows"]}
             calibration = self._calibration(model, list(each)) if has_calibration(model) else {}
         except SilentSitesError as error:
             log.warning("there is no test on held-out rows: %s", error)
+            self._why_unmeasured = f"{error}, where sites with fewer held-out rows than least_held_out have no weight"
             return None
         by_class, confidence = self.recipe.limits_classes, self.wanted.confidence
         return Measures(model, total, each, calibration, by_class, confidence).plain()
