@@ -49,7 +49,7 @@ class Limits(NamedTuple):
     many: int
     """Of all of them at most, where those of some are enough."""
     working: int
-    """Of some at least."""
+    """Of some variables at least."""
 
     @classmethod
     def of(cls, most: int | None) -> "Limits":

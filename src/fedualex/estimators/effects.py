@@ -39,7 +39,7 @@ class Losses(NamedTuple):
 
     @classmethod
     def of(cls, family: Family) -> "Losses":
-        """Those of a family."""
+        """The properties of a family of losses."""
         return cls(family.exact_second, family.self_concordant, family.likelihood, family.reading.effect)
 
 

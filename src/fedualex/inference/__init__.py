@@ -1,1 +1,1 @@
-"""Statistics for those who read a model: standard errors, intervals and what is proved of coefficients, from sums."""
+"""Statistics for readers of a model, from sums: standard errors, intervals, and what is proved of coefficients."""

@@ -1,4 +1,4 @@
-"""What a party tells of its times for the table of effects: the sums of `summarize_effects`, of a partial likelihood.
+"""The sums of `summarize_effects` for times to events: what a party sends, of a partial likelihood.
 
 The party is a stratum, so that nothing of its baseline hazard is a parameter. A third derivative along u is the third
 central moment of <row, u> in risk sets, and so at most the largest deviation from the mean times the second: with rows

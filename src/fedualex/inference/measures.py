@@ -1,4 +1,4 @@
-"""How sure a measure of a model is: intervals from sums over rows, which add over parties.
+"""Measures of models with their intervals, from sums over rows that are added over parties.
 
 Means of losses, squares and absolute errors have normal intervals; shares have Wilson's; r2 that of the delta method.
 An AUC is that of the pairs within parties, with DeLong's variance, and so is a C-index: pairs of two parties would need
@@ -20,12 +20,12 @@ from .sums import Design, Sums, summarize_effects
 from .table import check_confidence, covariance_of
 
 BINS = 10
-"""Of the calibration curve, of equal width in predicted risk."""
+"""Bins of the calibration curve, of equal width in predicted risk."""
 LEAST_BIN = 5
-"""Rows of a bin: of fewer, the sum of their predicted risks would be nearly that of one row."""
+"""The fewest rows of a bin that is told: the sum of the risks of fewer rows would nearly be that of one."""
 STEP = 2.0**-7
-"""To which sums of risks, and those of a calibration, are rounded: far below the errors that intervals are made of, and
-too coarse for anybody to solve for the score of a row."""
+"""Sums of risks and of a calibration are rounded to multiples of this: far finer than the errors that intervals are
+made of, and too coarse to solve for the score of a row."""
 THRESHOLDS = np.linspace(0.0, 1.0, 101)
 """Predicted risks at which a point of the ROC curve is drawn."""
 
@@ -62,7 +62,7 @@ class RocPoint(NamedTuple):
 class Calibration(NamedTuple):
     """Of the logistic regression of outcome on score, of a count Poisson's: 0 and 1 if predictions are right.
 
-    None where there is none, and then `sentence` says why.
+    Both are None where there is no such line; `sentence` then says why.
     """
 
     intercept: Interval | None
@@ -115,7 +115,7 @@ def summarize_risks(risk: Reals, positive: NDArray[np.bool_]) -> Sums:
 
 
 def merge_bins(sums: Given) -> Sums:
-    """Of `summarize_risks` what leaves a party: a tenth of too few rows is told with its neighbors, in their mean's."""
+    """What leaves a party of `summarize_risks`: bins of few rows are merged, in the bin of their mean."""
     counts, groups = sums["bin_rows"], list[list[int]]()
     for k in np.flatnonzero(counts):
         if not groups or counts[groups[-1]].sum() >= LEAST_BIN:
@@ -165,18 +165,18 @@ def summarize_calibration(family: Family, scores: Reals, target: Reals, beta: Re
 
 
 def coarse(sums: Given) -> Sums:
-    """Of `summarize_calibration` what leaves a party, which says how far it is off."""
+    """What leaves a party of `summarize_calibration`: rounded sums, and how far they are off."""
     multiples = {name: round_to_step(value) if name in ROUNDED else np.asarray(value) for name, value in sums.items()}
     return multiples | {"rounding": np.full_like(sums["rounding"], OFF * STEP), "coarse": np.asarray(STEP)}
 
 
 ROUNDED = ("value", "slope", "second", "mass", "row_meat", "party_meat", "pearson")
 OFF = 0.51
-"""By how many steps they are off at most, the rounding of float64 included."""
+"""How many steps a rounded sum is off at most, the rounding of float64 included."""
 
 
 def round_to_step(sums: Reals) -> Reals:
-    """To whole multiples of STEP."""
+    """The sums rounded to whole multiples of STEP."""
     return np.asarray(STEP * np.rint(np.asarray(sums) / STEP))
 
 
@@ -219,7 +219,7 @@ def wilson_interval(count: float, rows: float, z: float) -> Interval | None:
 
 
 def calibration_curve(sums: Given, confidence: float = 0.95, least: int = 1) -> list[Bin]:
-    """One for each tenth of predicted risk that has at least so many rows, with Wilson's intervals."""
+    """A `Bin` for each tenth of predicted risk that has at least so many rows, with Wilson's interval."""
     z, curve = normal_quantile(confidence), []
     for rows, risk, positive in zip(sums["bin_rows"], sums["bin_risk"], sums["bin_positive"], strict=True):
         if round(rows) >= least and (share := wilson_interval(positive, rows, z)) is not None:
@@ -250,7 +250,7 @@ def calibrate(ask: Ask, confidence: float = 0.95, kind: str = "model-based") -> 
 
 
 def normal_quantile(confidence: float) -> float:
-    """By how many errors a two-sided interval reaches."""
+    """How many standard errors a two-sided interval reaches to either side."""
     from scipy.special import ndtri  # a site of a deployment starts without it
 
     return float(ndtri((1 + check_confidence(confidence)) / 2))
@@ -357,5 +357,5 @@ def _shares_below(some: Reals, others: Reals) -> Reals:
 
 
 def _variance_of_mean(values: Reals) -> float:
-    """Of shares, whose variance is at most 1/4."""
+    """The variance of the mean of some shares, each of variance at most 1/4."""
     return float(values.var(ddof=1) / len(values)) if len(values) > 1 else 1 / 4

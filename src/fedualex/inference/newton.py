@@ -14,15 +14,15 @@ Ask = Callable[[Reals, bool], Mapping[str, Reals]]
 """(parameters, with the sums of the sandwich?) to the sums of all parties (`summarize_effects`): one exchange."""
 
 CLOSE = 1e-6
-"""Of a standard error: how close the optimum is found."""
+"""How close to the optimum the search ends, as a share of a standard error."""
 LEAST_EVENTS = 10
-"""Events, or rows, for each parameter."""
+"""The fewest events, or rows, for each parameter."""
 SAME = 1e-9
 """The share of a column's curvature that others must leave unexplained."""
 FAR_JUMP = 40.0
 """Steps after which the losses of separated rows are below rounding."""
 PATIENCE = 5
-"""Exchanges without a proof that there is an optimum, before one looks for a direction without."""
+"""After so many exchanges without a proof of an optimum, a direction is looked for along which losses fall forever."""
 
 
 class Outcome(Enum):
@@ -72,7 +72,7 @@ class Estimate:
 
     @property
     def sentence(self) -> str:
-        """What an outcome other than DONE means for a table of effects."""
+        """Why there is no table of effects, if the outcome is not DONE."""
         return f"no intervals: {self.why}" if self.why else ""
 
 
@@ -325,7 +325,7 @@ def _limit(decrement: float, ratio: float, bound: Callable[[float], float], with
 
 
 def _after_step(at: _Point) -> float:
-    """What the decrement is expected to be after a whole step; a guess, by which nothing but an exchange is decided."""
+    """The decrement expected after a whole step: a guess, on which only the number of exchanges depends."""
     return at.ratio * at.decrement**2 if np.isfinite(at.ratio) else at.decrement**2
 
 

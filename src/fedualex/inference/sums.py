@@ -1,4 +1,4 @@
-"""What a party tells of its rows for the table of effects: sums over them, at one point of the parameters.
+"""What a party sends of its rows for the table of effects: sums over them, at one point of the parameters.
 
 The parameters are a vector: for each column (the common intercept first) one number, or for a family of several scores
 one for each class but the first, whose score is 0. With an intercept of each party's own, the party finds it for the
@@ -17,7 +17,7 @@ from ..problems.families import Family
 from ..problems.stored import chosen_rows, slices
 
 STRETCH = 2**14
-"""Rows of all columns that are looked at together."""
+"""How many rows, of all columns, are computed at a time."""
 UNIT = float(np.finfo(np.float64).eps) / 2
 FAR = 500.0
 """A score at which a slope is that of infinity, and exp() still finite."""
@@ -89,7 +89,7 @@ def summarize_effects(
 
 
 def _power_above(size: float) -> Reals:
-    """0 stays 0."""
+    """The least power of two that is not below the size; 0 stays 0."""
     return np.asarray(2.0 ** np.ceil(np.log2(size)) if 0 < size < HUGE else size)
 
 
@@ -152,7 +152,7 @@ class _Losses:
 
     @property
     def intercepts(self) -> int:
-        """How many there are that are finite."""
+        """How many own intercepts are finite."""
         return 1
 
     def has_finite_intercept(self) -> bool:
@@ -183,7 +183,7 @@ class _Losses:
         return float(far[grows].sum()), float(far[~grows].sum())
 
     def _grows(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        """Of which rows the loss grows without bound towards -inf, and towards +inf."""
+        """For which rows the loss grows without bound as the score goes to -inf, and to +inf."""
         far = np.full((len(self.target), 1), FAR)
         return self.slope(-far)[:, 0] < -1e-30, self.slope(far)[:, 0] > 1e-30
 
@@ -282,7 +282,7 @@ def _count_rows(family: Family, target: Reals, free: int) -> Sums:
 
 
 def _nothing(rows: int, size: int, meat: bool) -> Sums:
-    """The sums of so many rows that say nothing about the parameters."""
+    """The sums of rows that carry no information about the parameters."""
     entries = size * (size + 1) // 2
     sizes = {"slope": size, "rounding": size, "second": entries, "constant": EXPONENTS}
     sizes |= {"row_meat": entries, "party_meat": entries} if meat else {}
@@ -341,7 +341,7 @@ def _squares_of_scores(matrix: _Matrix, center: Reals, slope: Reals, weight: Rea
 
 
 def _scores_of(matrix: Reals, slope: Reals) -> Reals:
-    """Of each row the slope in all parameters."""
+    """The slope of each row in all parameters."""
     return (matrix[:, :, None] * slope[:, None, :]).reshape(len(matrix), matrix.shape[1] * slope.shape[1])
 
 

@@ -1,4 +1,4 @@
-"""The table of effects: estimates with their errors and intervals, beside the penalized coefficients, for readers."""
+"""The table of effects: estimates with errors and intervals beside the penalized coefficients."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
@@ -22,9 +22,9 @@ KINDS = {
     "clustered": "Errors are those of the sandwich over sites, with the factor G/(G-1) (n-1)/(n-k): "
     "rows of a site may depend on one another.",
 }
-"""What is said of standard errors, by their kind."""
+"""The sentence about standard errors, by their kind."""
 DIFFERENCE = "difference"
-"""The effect that is the coefficient itself."""
+"""The name of an effect that is the coefficient itself."""
 NUMBERS = ("penalized", "estimate", "error", "lower", "upper", "z", "p", "bound", "penalized_bound")
 """The fields of an effect that are numbers, but for its ratios, which follow from them."""
 SCALED = ("penalized", "estimate", "error", "lower", "upper", "bound", "penalized_bound")
@@ -114,7 +114,7 @@ def readable_units(mean: Reals, deviation: Reals) -> Reals:
 
 @dataclass(frozen=True, repr=False)
 class Effects:
-    """Effects with what is to be said of them.
+    """The table of effects, with sentences for its readers.
 
     kind: of the errors, one of KINDS. effect: what a ratio is called, or "difference". degrees: of Student's
     distribution where intervals are of it, else None. conditional: whether the weights of rows were found by the model.
@@ -130,13 +130,13 @@ class Effects:
     words: list[str]
 
     def plain(self) -> Json:
-        """As JSON has it: what is not finite is None."""
+        """The table as JSON data, with None for what is not finite."""
         rows = [{name: finite(value) for name, value in row._asdict().items()} for row in self.rows]
         return {**vars(self), "rows": rows, "words": list(self.words)}
 
     @classmethod
     def read(cls, plain: Json) -> "Effects":
-        """From what `plain` wrote, with whatever stands beside it."""
+        """The table from what `plain` returned; other keys are ignored."""
         values = {one.name: plain[one.name] for one in fields(cls)}
         rows = [_read(row, plain["effect"]) for row in plain["rows"]]
         return cls(**{**values, "rows": rows, "words": list(plain["words"])})
@@ -165,7 +165,7 @@ class Effects:
         return [self._cells(row.in_units(self.effect)) for row in self.rows]
 
     def as_text(self) -> str:
-        """The table for a terminal, and below it what is to be said."""
+        """The table for a terminal, with its sentences below."""
         return "\n".join([text_table(self.header(), self.cells()), "", *self.words])
 
     __repr__ = as_text
@@ -252,7 +252,7 @@ def chance_of_none(estimate: Estimate, kind: str, parameters: NDArray[np.intp]) 
 
 
 def check_confidence(confidence: float) -> float:
-    """The share of intervals that are to hold the truth."""
+    """The confidence of intervals, as a number strictly between 0 and 1."""
     if not 0 < confidence < 1:
         raise ValueError(f"confidence must be a number between 0 and 1, got {confidence!r}")
     return confidence
@@ -336,7 +336,7 @@ def _is_ratio(effect: str) -> bool:
 def _effect(
     name: str, reference: str, numbers: Mapping[str, float], effect: str, proved: str, shown_per: float
 ) -> Effect:
-    """With its ratios, where the effect is one. numbers: by NUMBERS."""
+    """An effect with its ratios, if it is one. numbers: by NUMBERS."""
     told = {"name": name, "reference": reference, "penalized_proved": proved, "shown_per": shown_per}
     if not _is_ratio(effect):
         return Effect(ratio=None, ratio_lower=None, ratio_upper=None, **told, **numbers)  # type: ignore[arg-type]
@@ -346,7 +346,7 @@ def _effect(
 
 
 def _read(row: Json, effect: str) -> Effect:
-    """What was not finite was a number of a dropped column, or a bound that is not proved."""
+    """An effect from JSON data, where None is a number of a dropped column, or a bound that is not proved."""
     numbers = {key: np.nan if row[key] is None else float(row[key]) for key in NUMBERS}
     numbers |= {key: np.inf for key in UNPROVED if row[key] is None}
     told = row["penalized_proved"], float(row["shown_per"])
@@ -354,7 +354,7 @@ def _read(row: Json, effect: str) -> Effect:
 
 
 def finite(value: Any) -> Any:
-    """As JSON has it: None where a number is not finite."""
+    """The number as JSON data: None if it is not finite."""
     return None if isinstance(value, float) and not np.isfinite(value) else value
 
 

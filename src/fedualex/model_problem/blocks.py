@@ -296,7 +296,7 @@ class OfSingularValues:
 
     @property
     def size(self) -> int:
-        """Of the matrix."""
+        """How many entries the matrix has."""
         return self.shape[0] * self.shape[1]
 
     def among(self, kept: NDArray[np.intp]) -> "OfSingularValues":

@@ -181,7 +181,7 @@ class AgnosticRecipe(AbstractRecipe):
 
     @property
     def reading(self) -> Reading:
-        """That of the family."""
+        """How the family reads scores."""
         return self.family().reading
 
     def summarize(self, rows: Rows, known: Sequence[Known], client: int) -> Summary:
@@ -230,7 +230,7 @@ class AgnosticRecipe(AbstractRecipe):
         )
 
     def held_out_losses(self, rows: Rows, known: Sequence[Known]) -> Callable[[Reals], Reals]:
-        """Those of the family."""
+        """From the scores of rows to the losses of the family."""
         return self._settle_family(known).losses_of(rows, known)
 
     def held_out_parts(self, known: Sequence[Known]) -> int:

@@ -295,7 +295,7 @@ class ConstrainedRecipe(AbstractRecipe):
 
     @property
     def reading(self) -> Reading:
-        """That of the family."""
+        """How the family reads scores."""
         return self.family().reading
 
     @property
@@ -349,7 +349,7 @@ class ConstrainedRecipe(AbstractRecipe):
         )
 
     def held_out_losses(self, rows: Rows, known: Sequence[Known]) -> Callable[[Reals], Reals]:
-        """Those of the family."""
+        """From the scores of rows to the losses of the family."""
         return self.family().losses_of(rows, known)
 
     def held_out_parts(self, known: Sequence[Known]) -> int:

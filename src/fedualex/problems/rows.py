@@ -305,7 +305,7 @@ class Rows(NamedTuple):
         return 1.0 if isinstance(weights, str) else _number(weights, client)
 
     def masses(self, weights: object, client: int) -> Reals:
-        """That of each row."""
+        """The weight of each row."""
         return self.shares if _by_rows(weights) else self.mass(weights, client) * self.factors / len(self.y)
 
     def labels(self, values: Values) -> Values:

@@ -48,7 +48,7 @@ ADDED = 8
 
 
 class _Errors(NamedTuple):
-    """Of one bound."""
+    """How far slope and offset of one bound may be off."""
 
     slope: Reals
     offset: float

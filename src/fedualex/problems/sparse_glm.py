@@ -52,7 +52,7 @@ class SparseGlmRecipe(AbstractRecipe):
 
     @property
     def reading(self) -> Reading:
-        """That of the family."""
+        """How the family reads scores."""
         return self._family().reading
 
     def summarize(self, rows: Rows, known: Sequence[Known], client: int) -> Summary:
@@ -90,7 +90,7 @@ class SparseGlmRecipe(AbstractRecipe):
         return bias if self.center is None else np.asarray(bias - self._row(len(weights)) @ weights)
 
     def held_out_losses(self, rows: Rows, known: Sequence[Known]) -> Callable[[Reals], Reals]:
-        """Those of the family."""
+        """From the scores of rows to the losses of the family."""
         return self._settle_family(known).losses_of(rows, known)
 
     def _row(self, features: int) -> Reals | None:

@@ -142,7 +142,7 @@ class Held:
 
     @property
     def fingerprint(self) -> bytes:
-        """Of all that they hold."""
+        """A digest of all that the examples hold."""
         digest = hashlib.sha256()
         for name, part in self.examples.items():
             digest.update(name.encode())

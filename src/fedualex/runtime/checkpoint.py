@@ -41,7 +41,7 @@ def fingerprint(*parts: object) -> str:
 
 
 def _content(leaf: object, above: tuple[object, ...] = ()) -> bytes:
-    """The bytes that decide a leaf's part in a computation. above: the functions that led here, against recursion."""
+    """The bytes of a leaf that decide what is computed with it. above: the functions on the way here."""
     if isinstance(leaf, jax.Array) and jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
         leaf = jax.random.key_data(leaf)
     if eqx.is_array_like(leaf):
@@ -83,7 +83,7 @@ def _counts(value: object, user: types.FunctionType) -> bool:
 
 
 def _code(code: types.CodeType) -> bytes:
-    """Instructions, names and constants; functions that are made inside are constants, too."""
+    """The instructions, names and constants of a function, those of functions defined inside of it included."""
     inner = [constant for constant in code.co_consts if isinstance(constant, types.CodeType)]
     plain = [constant for constant in code.co_consts if not isinstance(constant, types.CodeType)]
     return b"".join([code.co_code, repr((code.co_names, plain)).encode(), *map(_code, inner)])
@@ -106,13 +106,13 @@ def save(path: Path, state: Tree, history: list[Json], run: str, best: str | Non
 
 
 def check_folder(path: Path) -> None:
-    """Refuse a path that cannot be written to, before a long run finds out."""
+    """Refuse a path that cannot be written to before a long run begins."""
     if not path.parent.is_dir() or path.is_dir() or not os.access(path.parent, os.W_OK | os.X_OK):
         raise ValueError(f"checkpoint must be a file in an existing folder that can be written to, got {str(path)!r}")
 
 
 def load(path: Path, like: Tree, run: str) -> tuple[Tree, list[Json], str | None]:
-    """State and history, if the file is whole, of this schema and version, and of this very run."""
+    """State and history; refuses a file that is damaged, of another schema or version, or of another run."""
     header, leaves = read(path)
     if header["version"] != __version__:
         raise ValueError(
@@ -130,7 +130,7 @@ def load(path: Path, like: Tree, run: str) -> tuple[Tree, list[Json], str | None
 
 
 def read(path: Path) -> tuple[Json, list[NDArray[Any]]]:
-    """Header and arrays of a checkpoint of any run, if the file is whole and of this schema."""
+    """Header and arrays of a checkpoint of any run; refuses a file that is damaged or of another schema."""
     header: Json = {"version": None, "run": "", "history": [], "best": None}
     try:
         file = read_arrays(path)

@@ -73,19 +73,19 @@ def _numbers(server: Tree) -> list[NDArray[np.float64]]:
 
 @runtime_checkable
 class Clients(Protocol):
-    """All clients of a run. What they cannot give is a `Missing`, which says why."""
+    """All clients of a run. An answer that they cannot give is a `Missing`, which says why."""
 
     setup: Setup
     """What rounds are computed with at present."""
     averages: tuple[str, ...]
     """The outputs whose sums come with a round of local steps."""
     remote: bool
-    """Whether their operators and values are summed where nobody here can bound the rounding."""
+    """Whether their operators and values are summed elsewhere, where this process cannot bound the rounding."""
     sum_error: float
     """By how much each entry of a survey may differ from what clients add up to because of the way it is added; 0 if it
     is added in float64, the rounding of which is counted with that of operators."""
     unsurveyed: str
-    """Why nobody is ever asked for exact operators, so that there are no certificates; empty if they are."""
+    """Why clients are never asked for exact operators, so that there are no certificates; empty if they are asked."""
 
     def survey(self, points: list[Tree]) -> list[Surveyed] | Missing:
         """sum_m p_m g_m and sum_m p_m f_m at each point, exactly."""
@@ -108,7 +108,7 @@ class Clients(Protocol):
         ...
 
     def reserve_privacy(self) -> bool:
-        """Count what the next round will release; returns whether that must be stored before the round."""
+        """Count what the next round will release. Returns whether the count must be stored before the round begins."""
         ...
 
     def costs(self, state: State) -> Json:
@@ -160,7 +160,7 @@ class SimulatedClients:
 
     @cached_property
     def surveyor(self) -> Surveyor:
-        """Made for the first survey with second derivatives."""
+        """What surveys with second derivatives are computed by; made for the first of them."""
         return surveyor_of(self.exact)
 
     def local(self, state: State, rounds: int) -> State:
@@ -184,7 +184,7 @@ class SimulatedClients:
         return self.bytes[-1][0]
 
     def retry(self, answer: T) -> T:
-        """The answer: nothing is ever missing."""
+        """The answer itself: in a simulation no answer is missing."""
         return answer
 
     def count(self, request: Survey | LocalSteps) -> None:
@@ -219,7 +219,7 @@ class SimulatedClients:
         return x * (x + 1) // 2 + x * y + y * (y + 1) // 2
 
     def reserve_privacy(self) -> bool:
-        """Nothing is released, so nothing is counted."""
+        """Nothing: a simulation releases nothing."""
         return False
 
     def costs(self, state: State) -> Json:
@@ -232,11 +232,11 @@ class SimulatedClients:
         return {"bytes_up": up + self.carried[0], "bytes_down": down + self.carried[1]}
 
     def checkpoint_state(self) -> Tree:
-        """Since when rounds are in float64, and what the method's own exchanges carried."""
+        """The round from which rounds are in float64, and the bytes that the method's own exchanges carried."""
         return np.asarray([self.wide_since, self.exchanges, *self.carried])
 
     def restore(self, kept: Tree) -> None:
-        """Continue to count, in the precision that the state has."""
+        """Restore the counts, and the precision of the rounds."""
         wide_since, self.exchanges, *self.carried = (int(count) for count in kept)
         if self.wider is not None and wide_since:
             self._widen(self.wider, wide_since)
@@ -280,7 +280,7 @@ AVERAGE = "client_average"
 
 
 class Conversation:
-    """Asks clients for what the method of a run wants, and tells the method what they answer.
+    """Carries what the method of a run asks for to the clients, and their answers back.
 
     exact: the problem in float64, of which the domain and what is known of f are used, not the data.
     """
@@ -299,13 +299,13 @@ class Conversation:
         return self.clients.setup
 
     def survey(self, points: list[Tree]) -> list[Surveyed] | Missing:
-        """What the clients answer."""
+        """The clients' answer, whose rounding is remembered."""
         return self._remember(points, [None] * len(points), self.clients.survey(points))
 
     def _remember(
         self, points: Sequence[Saddle], starts: Sequence[Saddle | None], answer: list[Surveyed] | Missing
     ) -> list[Surveyed] | Missing:
-        """The answer, of which stays what clients say of its rounding."""
+        """The answer, after what clients say of its rounding is remembered."""
         if self.told is not None and not isinstance(answer, Missing):
             self.told.remember(points, starts, answer)
         return answer
@@ -326,7 +326,7 @@ class Conversation:
         return replace(state, server=server, round=np.asarray(int(state.round) + 1))
 
     def _take_time(self, step: Callable[[], T]) -> T:
-        """A step of the server itself; its seconds are counted."""
+        """Run a step of the server itself, and count its seconds."""
         began = time.perf_counter()
         result: T = jax.block_until_ready(step())
         self.server_seconds += time.perf_counter() - began
@@ -354,7 +354,7 @@ class Conversation:
         return Stepped(after.server, mean)
 
     def reserve_privacy(self) -> bool:
-        """As the clients do."""
+        """Count for the clients what the next round will release. Returns whether the count must be stored before."""
         return self.clients.reserve_privacy()
 
     def costs(self, state: State) -> Json:
@@ -368,7 +368,7 @@ class Conversation:
         return self.clients.checkpoint_state(), np.asarray(self.server_seconds) if self.method.outputs else None, told
 
     def restore(self, kept: Tree) -> None:
-        """Continue to count."""
+        """Restore what `checkpoint_state` returned."""
         theirs, seconds, told = kept
         if self.told is not None:
             self.told.restore(told)
@@ -383,7 +383,7 @@ def _continues_run(request: Survey | LocalSteps, state: State) -> TypeGuard[Loca
 
 
 def as_arrays(server: Tree) -> Tree:
-    """The state with arrays for Python's numbers, as a checkpoint has them, so that nothing is compiled again."""
+    """The state with Python's numbers as arrays, as in a checkpoint, so that a resumed run compiles nothing again."""
     return jax.tree.map(_as_array, server)
 
 

@@ -55,9 +55,9 @@ def conclude(run: Run, problem: AbstractProblem) -> Run:
 
 
 def bound_violation(problem: AbstractProblem, violation: float | None) -> "LeastViolation | None":
-    """Bounds on the least violation, if there is a reason to ask: an answer that exceeds the limits by `violation`.
+    """Bounds on the least violation, computed only where an answer exceeds the limits by `violation`.
 
-    None where the problem has no limits, or a model is known that meets them. None, too, where the data is elsewhere:
+    None where the problem has no limits, where a model is known that meets them, and where the data is elsewhere:
     phase one is then a deployment of its own.
     """
     doubtful = is_doubtful(problem) and problem.clients != 0 and exceeds(problem, violation)
@@ -87,13 +87,13 @@ TRUSTED = "f was taken to be convex in x and concave in y, as asked"
 class Examination:
     """Looks for a disproof of f at the points whose certificates are to be claimed; call within `double()`.
 
-    trust: whether to take the user's word and look at nothing.
+    trust: whether the user vouches for f, so that nothing is looked at.
     """
 
     def __init__(self, problem: AbstractProblem, trust: bool):
         self.problem = tree.cast_module(problem, jnp.float64)
         self.sentence = TRUSTED if trust else why_not_checked(problem) or CHECKED
-        """What was looked at, for reports; never that f is convex-concave because nothing was found."""
+        """What was looked at, for reports. That no disproof was found is never told as a proof."""
         self.disproof: Disproof | None = None
 
     def examine(self, points: Iterable[Saddle], thorough: bool = False) -> str:
@@ -125,7 +125,7 @@ class Judgement:
     everything: bool
     """Whether all outputs are recorded, or `last` and `ergodic` only."""
     trust: bool
-    """Whether the user's word is taken that f is convex-concave."""
+    """Whether the user vouches that f is convex-concave."""
 
     @classmethod
     def of(cls, options: Any, rounds: int, **own: Any) -> "Judgement":
@@ -144,7 +144,7 @@ class Judgement:
 
 
 class Records:
-    """Records, the best certificate so far, and what they say about stopping. Call within `double()`.
+    """The records of a run, its best certificate so far, and whether they end the run. Call within `double()`.
 
     exact: the problem as `exact_problem` makes it, in the layout of the devices. A disproof of f is looked for around
     the start.
@@ -173,11 +173,11 @@ class Records:
         )
         self.all: list[Record] = []
         self.best: Output | None = None
-        """The best of all records but for the bounds, which never become worse."""
+        """The best output of all records; bounds are left out, as they never become worse."""
         self.reader = Reader(self.evaluator, setup, clients, judgement.polish)
 
     def is_due(self, state: State) -> bool:
-        """Whether there is a record of this state: also when the method itself says that tol is met."""
+        """Whether this state is recorded: after every so many rounds, and when the method says that tol is met."""
         rule, rounds = self.judgement, int(state.round)
         bounds = self.setup.method.bounds(state.server)
         if bounds is None:
@@ -220,7 +220,7 @@ class Records:
         return state
 
     def judge(self) -> Stop | None:
-        """What the records end the run with; None if it goes on."""
+        """How the records end the run; None if it goes on."""
         rule = self.judgement
         limits = {"rounds": rule.rounds, "record_every": rule.every, "patience": self.setup.method.patience}
         return stop_of(self.all, rule.output, tol=rule.tol, **limits)
@@ -296,13 +296,13 @@ class RunHooks:
 
     begin: Callable[[], None] = lambda: None
     append: Callable[[Record], object] = lambda record: None
-    """Is given a copy of every record, after the checkpoint that holds it; ends the run if it returns True."""
+    """Called with a copy of every record, once the checkpoint with it is written; the run ends if it returns True."""
     finish: Callable[[Run], None] = lambda run: None
 
 
 @runtime_checkable
 class Fence(Protocol):
-    """Who may write: of two runs with one checkpoint the later one."""
+    """Decides who may write: of two runs with one checkpoint, the later one."""
 
     def take_over(self) -> AbstractContextManager[None]:
         """A context at whose end, unless something was raised, this run is the writer."""
@@ -317,17 +317,17 @@ class NoFence:
     """The fence of a run whose checkpoint nobody else writes."""
 
     def take_over(self) -> AbstractContextManager[None]:
-        """Nobody has to be told."""
+        """A context that does nothing: there is no other writer."""
         return nullcontext()
 
     def hold(self) -> AbstractContextManager[None]:
-        """Nobody has to be kept out."""
+        """A context that does nothing: there is no other writer."""
         return nullcontext()
 
 
 @dataclass(frozen=True)
 class Keeping:
-    """Where a run is kept: its checkpoint, and hooks."""
+    """Where a run is kept: its checkpoint and the functions that are told of it."""
 
     file: Path | None = None
     run_id: str = ""
@@ -394,7 +394,7 @@ class Driver:
         return f"{type(setup.method).__name__}, {rounds} rounds, {setup.clients} clients"
 
     def _advance(self) -> Ending | None:
-        """Ask for the next rounds; returns how they end the run, None if they do not."""
+        """Ask for the next rounds. Returns how they end the run; None if it goes on."""
         if self.clients.reserve_privacy():
             self._keep(None)
         rule, done = self.records.judgement, int(self.state.round)
@@ -410,7 +410,7 @@ class Driver:
         return ending
 
     def _adopt(self, following: State) -> Ending | None:
-        """Make a state the run's own: record it if due, store it, judge it; returns how it ends the run, or None."""
+        """Make a state the run's own: record it if due, store and judge it. Returns how the run ends, or None."""
         if not tree.known_finite((following.server, following.sums, following.memory)):
             return Stop.NUMERICAL_ERROR, ""
         record = None
@@ -433,7 +433,7 @@ class Driver:
         return None if record is None else self._judge()
 
     def _keep(self, record: Record | None) -> bool:
-        """Store the state and pass the record to the hooks; returns whether they end the run."""
+        """Store the state and pass the record to the hooks. Returns whether they end the run."""
         keeping = self.keeping
         with keeping.fence.hold():
             if keeping.file is not None and keeping.writes:

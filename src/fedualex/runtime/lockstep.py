@@ -24,9 +24,9 @@ from .outputs import exact_problem
 NUMBERS = 4_000_000
 """What one exchange carries of every party at most, unless a single member needs more."""
 PATIENCE, BETTER = 5, 0.9
-"""Exchanges after which a member leaves whose gap is not below BETTER times what it was before them."""
+"""A member leaves when so many exchanges did not bring its gap below BETTER times what it was before them."""
 FAR_BELOW = 0.1
-"""The share of the tolerance below which a gap cannot help any more: what is left of it is rounding."""
+"""Below this share of the tolerance a smaller gap is of no use: what is left is rounding."""
 
 Ask = Callable[[Sequence[tuple[int, Survey]]], list[list[Surveyed]]]
 """One exchange: for each (f, survey) its answers, added up over all parties."""
@@ -122,7 +122,7 @@ def _admit(
     start: Callable[[int, Member], "_Walk"],
     most: float | int,
 ) -> None:
-    """Let in as many as fit beside those under way."""
+    """Start as many members as fit beside those under way."""
     total = sum(numbers_of(walk.member.problem) for walk in under_way.values())
     while waiting:
         number, member = waiting[0]
@@ -191,7 +191,7 @@ class _Walk:
 
 
 def _predict(facts: Facts, place: Place, near: Saddle | None) -> Saddle:
-    """The solution of another member's model with the own penalty, which asks nobody."""
+    """The solution of another member's model with this member's penalty; it costs no exchange."""
     begin = None if near is None else entries_of(near)
     solved = solve_model(facts.blocks, place.operator, place.jacobian, place.point, begin)
     return point_of(facts.flat, solved.point)
@@ -227,7 +227,7 @@ class Quadratic:
         return Squares(value, self.slope - bent, second, weights=weights, **about)
 
     def survey(self, request: Survey) -> list[Surveyed]:
-        """What all parties would answer, but for rounding; a dual cut of a quadratic would be its tangent."""
+        """The answer of all parties but for rounding. It has no dual cut, which of a quadratic is the tangent."""
         return [self._at(point) for point in request.points]
 
     def _at(self, point: Saddle) -> Surveyed:
@@ -245,5 +245,5 @@ class Quadratic:
 
 
 def is_quadratic(problem: AbstractProblem) -> bool:
-    """Whether one survey with second derivatives tells everything of f: squares of scores, and no y."""
+    """Whether one survey with second derivatives determines f: squares of scores, and no y."""
     return problem.like.y is None and is_affine(problem)

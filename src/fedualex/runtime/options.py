@@ -1,4 +1,4 @@
-"""What a run can be asked for. A new option is one field here: keywords, files, docs and fingerprints follow."""
+"""The options of runs. A new option is one field here; keywords, files, docs and fingerprints follow from it."""
 
 import functools
 import inspect
@@ -205,7 +205,7 @@ def a_positive(name: str, value: object) -> float:
 
 
 def anything(name: str, value: object) -> object:
-    """What can be checked only where it is used."""
+    """Anything: it is checked where it is used."""
     return value
 
 
@@ -223,7 +223,7 @@ def steps_of_clients(name: str, value: object) -> int | list[int]:
 
 
 def an_oracle(name: str, value: object) -> AbstractOracle:
-    """A kind of noise."""
+    """An oracle, such as GaussianNoise(0.1)."""
     return of_type(name, value, AbstractOracle, "fx.GaussianNoise(sigma), fx.Minibatch(size) or None")
 
 
@@ -233,7 +233,7 @@ def a_mesh(name: str, value: object) -> Mesh:
 
 
 def a_seed(name: str, value: object) -> int:
-    """What random numbers are counted from."""
+    """A whole number from 0 to below 2^63."""
     if (seed := whole_number(name, value, least=0)) >= 2**63:
         raise ValueError(f"{name} must be a whole number below 2^63, got {value}")
     return seed
@@ -401,7 +401,7 @@ class SolveOptions(SimulatorOptions, StoppingOptions):
     )
 
     def imply(self) -> dict[str, object]:
-        """What ends a run for which nothing was given that ends it."""
+        """The rounds and the tolerance of a run for which nothing was given that ends it."""
         if self.rounds is not None or self.steps is not None:
             return {}
         endless = self.tol is None and self.max_seconds is None

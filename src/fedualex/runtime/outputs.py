@@ -1,4 +1,4 @@
-"""The points a run can return: which there are, read from its state, projected, certified, with density or rank."""
+"""The points that a run can return: read from its state, projected, certified, with density or rank."""
 
 import dataclasses
 from collections.abc import Callable, Container, Iterable, Sequence
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class OutputKind:
-    """What a run can return under one name."""
+    """A kind of point that a run can return, under one name."""
 
     name: str
     label: str
@@ -96,7 +96,7 @@ AVERAGES = tuple(kind.name for kind in KINDS.values() if kind.increment is not N
 
 
 def averages_of(ergodic: bool) -> tuple[str, ...]:
-    """The averages whose sums clients send parts of; those behind `ergodic` cost K-fold, and are sent if asked for."""
+    """The averages for which clients send sums; those behind `ergodic` cost K times as much and are optional."""
     return AVERAGES if ergodic else tuple(name for name in AVERAGES if name != "ergodic")
 
 
@@ -183,7 +183,7 @@ class Output:
     rank: tuple[int, ...] | None
     """The ranks of the spectral blocks; None if there is none."""
     status: Status = Status.UNCERTIFIED
-    """What it is worth: its own certified gap against tol."""
+    """What the point is worth: its certified gap against tol."""
     origin: str = ""
     """Which output of which round "best" was; empty for other outputs."""
     violation: float | None = None
@@ -194,7 +194,7 @@ class Output:
 
     @property
     def label(self) -> str:
-        """Its name, and where it comes from."""
+        """The name, with the origin of "best"."""
         return f"{self.name}: {self.origin}" if self.origin else self.name
 
     @property
@@ -203,11 +203,11 @@ class Output:
         return self.certificate.gap
 
     def cells(self) -> tuple[str, ...]:
-        """Its row of a table, by COLUMNS."""
+        """The row of a table, by COLUMNS."""
         return tuple(column.text(getattr(self, column.field)) for column in COLUMNS)
 
     def to_record(self) -> Json:
-        """What a record keeps of it, by the keys of the record."""
+        """What a record keeps of the output, by the keys of the record."""
         return {f"{column.field}_{self.name}": getattr(self, column.field) for column in COLUMNS if column.recorded}
 
     def __repr__(self) -> str:
@@ -323,12 +323,12 @@ class Evaluator:
 
     @cached_property
     def errors(self) -> ScoreErrors | None:
-        """What bounds of several surveys lose by rounding, where that is proved."""
+        """What bounds of several surveys may lose by rounding, where that is proved."""
         return None if self.told is not None else score_errors(self.problem)
 
     @property
     def errors_of_limits(self) -> ScoreErrors | None:
-        """The same, where the problem has limits, so that what is violated is told with its rounding."""
+        """The same for a problem with limits, whose violation is told with its rounding; None without limits."""
         return None if lagrangian_of(self.problem) is None else self.errors
 
     def project_and_certify(self, points: dict[str, Tree]) -> dict[str, Output] | Missing:
@@ -419,7 +419,7 @@ class Evaluator:
 
 
 def claim(measured: Measured, estimated: bool, shift: float = 0.0) -> Certificate:
-    """`certificate_of`, but nothing is claimed of a projection that left the domain."""
+    """`certificate_of`; without a claim where a projection left the domain."""
     certificate = certificate_of(measured, estimated, shift)
     return Certificate(None, None, certificate.reason) if certificate.gap == np.inf else certificate
 
@@ -496,14 +496,14 @@ class Reader:
         return outputs | self._bounds_of_trace()
 
     def _bounds_of_trace(self) -> dict[str, Output]:
-        """The pair that all surveys of records so far bound, if they do."""
+        """The output of the best bounds by all surveys of records so far, if there are any."""
         if self.trace is not None and self.trace.bounds.are_known:
             with suppress(FloatingPointError):
                 return {"bounds": self.evaluator.certify_bounds(self.trace.bounds)}
         return {}
 
     def _bounds_of_method(self, bounds: Bounds, state: State) -> dict[str, Output]:
-        """The pair that the method's own surveys bound."""
+        """The output of the best bounds by the method's own surveys."""
         if not bounds.are_known:
             point = self.setup.method.point(state.server, self.setup.problem.geometry)
             return self.evaluator.leave_uncertified({"bounds": point}, "nobody was asked for an operator yet")
@@ -538,7 +538,7 @@ class Reader:
 
 
 def exchanges_of(setup: Setup, state: State) -> int:
-    """Round trips of the method up to this state, without those that only certify."""
+    """How many round trips the method has made up to this state; those that only certify are not counted."""
     return int(setup.method.exchanges_of(state.server, int(state.round)))
 
 
@@ -574,7 +574,7 @@ def _points(
 
 
 def _fill_polished(outputs: dict[str, Output]) -> dict[str, Output]:
-    """The outputs with polished ones that are copies of what they would be made of: there is nothing to polish with."""
+    """The outputs, with copies in place of the polished ones: without operators nothing can be polished."""
     whole = outputs | {kind.name: outputs[kind.polishes] for kind in polished_kinds(outputs)}
     return {name: dataclasses.replace(output, name=name) for name, output in whole.items()}
 

@@ -61,7 +61,7 @@ def choose_method(problem: AbstractProblem, options: RunOptions) -> tuple[Method
 
 
 def _why_no_surveys(problem: AbstractProblem, options: RunOptions) -> str:
-    """What keeps surveys of all clients from being the choice; empty if nothing does."""
+    """Why a method that surveys all clients is not the choice; empty if it is."""
     if options.noise is not None:
         return "operators are noisy"
     if options.cohort is not None:
@@ -93,7 +93,7 @@ def choose_precision(method: Method, options: RunOptions) -> tuple[str, str]:
 
 
 CHUNK_ENTRIES = 2**19
-"""About how many numbers of one variable a chunk of clients holds."""
+"""How many numbers a chunk of clients holds of one variable, about."""
 
 
 def build_setup(
@@ -139,7 +139,7 @@ def build_setup(
 
 
 def oracle_of(options: RunOptions) -> AbstractOracle:
-    """Where the clients of a run get their operators from."""
+    """The oracle of a run's clients."""
     return Exact() if options.noise is None else options.noise
 
 
@@ -256,7 +256,7 @@ def _is_covered(method: Method, problem: AbstractProblem, options: RunOptions, c
 
 
 def polish_grid(problem: AbstractProblem) -> NDArray[np.float64]:
-    """Steps around 1 / beta for the polished output."""
+    """The steps that are tried for the polished output, around 1 / beta."""
     try:
         beta = smoothness(problem)
     except ValueError:  # an operator that is nan somewhere in the domain has no constants
@@ -360,7 +360,7 @@ def check_length(options: SimulatorOptions) -> None:
 
 
 def check_clients(problem: AbstractProblem, method: Method, options: RunOptions, clients: int) -> None:
-    """Refuse options with which so many clients cannot run the method."""
+    """Refuse options that do not fit the method or the number of clients."""
     steps = options.local_steps
     if np.shape(steps) not in ((), (clients,)):
         raise ValueError(

@@ -52,7 +52,7 @@ class CachedPrimal:
 
     @property  # type: ignore[misc]
     def __class__(self) -> Any:
-        """Passes for what it stands for, where types are checked."""
+        """The class of the geometry that it stands for, so that it passes checks of types."""
         return type(self._geometry)
 
 
@@ -153,7 +153,7 @@ def _along(a: Array, leaf: Array) -> Array:
 
 @compile_fully
 def advance(setup: Setup, state: State, rounds: Vector) -> State:
-    """The state `rounds` rounds later; rounds: an array, so that another number is not compiled for."""
+    """The state so many rounds later. rounds: an array, so that another number needs no other program."""
     state = replace(state, memory=shard_memory(setup.mesh, state.memory))
     state = jax.lax.fori_loop(0, rounds.astype(int), lambda _, current: run_round(setup, current), state)
     return replace(state, memory=collect(setup.mesh, setup.clients, state.memory))

@@ -97,7 +97,7 @@ def drawing(module: str) -> Any:
 
 
 def make_axes() -> "Axes":
-    """The axes of a new figure, which notebooks show by themselves."""
+    """The axes of a new figure, which a notebook shows without being asked."""
     pyplot = drawing("matplotlib.pyplot")
     with pyplot.rc_context({"font.size": 10, "axes.spines.top": False, "axes.spines.right": False}):
         axes: Axes = pyplot.subplots(figsize=(5.6, 4.2), layout="constrained")[1]
@@ -132,7 +132,7 @@ class Run:
     stop: Stop
     """Why the run ended."""
     detail: str
-    """More about that, in one sentence; empty if the word says it all."""
+    """More about why it ended, in one sentence; empty if `stop` says it all."""
     output: str
     """The name of the output that is the answer: unless one was asked for, the one with the smallest certificate; of
     several that meet tol the sparsest."""
@@ -149,7 +149,7 @@ class Run:
     steps: str
     """Which step sizes theory chose; empty if all were given."""
     state: Tree
-    """The dual state: what `z0` cannot replace when a run is to be resumed."""
+    """The dual state, from which a run is resumed; a point `z0` cannot replace it."""
     convexity: str
     """What was checked of f, or why nothing was. That f is convex-concave is said only where it is by construction."""
     disproof: Disproof | None

@@ -101,7 +101,7 @@ def collect(mesh: Mesh | None, clients: int, memory: Tree) -> Tree:
 
 
 def local(mesh: Mesh | None, replicated: Tree) -> Tree:
-    """What all devices have alike, as arrays of this process that go with any others."""
+    """What all devices hold alike, as arrays of this process, which can be combined with others."""
     return replicated if mesh is None else jax.tree.map(lambda leaf: jnp.asarray(np.asarray(leaf)), replicated)
 
 
@@ -124,7 +124,7 @@ def agree_on_seconds(mesh: Mesh | None, seconds: float) -> float:
 
 
 def check_shared(mesh: Mesh | None, file: Path) -> None:
-    """Refuse a checkpoint that not all processes see: they would start from different rounds."""
+    """Refuse a checkpoint that some processes do not see: they would start from different rounds."""
     if spans_processes(mesh):
         seen = multihost_utils.process_allgather(np.array([file.parent.is_dir(), file.exists()]))
         if np.any(seen != seen[0]):

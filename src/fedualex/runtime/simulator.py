@@ -206,7 +206,7 @@ def _run(problem: AbstractProblem, given: Method | None, options: SolveOptions, 
 
 
 def _describe_widening(clients: SimulatedClients) -> str:
-    """What to add to the sentence about the precision, if it changed during the run."""
+    """An addition to the sentence about the precision, if it changed during the run."""
     if not clients.wide_since:
         return ""
     return f"; float64 after round {clients.wide_since}, as rounding was no longer far below the noise"
@@ -215,7 +215,7 @@ def _describe_widening(clients: SimulatedClients) -> str:
 def _check_start(
     prepared: Prepared, exact: AbstractProblem, clients: SimulatedClients, averages: tuple[str, ...]
 ) -> None:
-    """Refuse a start without a finite operator: there would be nothing to return."""
+    """Refuse a start without a finite operator, from which no output could be made."""
     setup = prepared.setup
     start = points_in_domain(exact, setup, prepared.start, averages)["last"]
     # By the program that will be needed anyway, or none: that of the method's own surveys, or of records, which ask in

@@ -39,7 +39,7 @@ class Stop(Enum):
 
 
 class Code(StrEnum):
-    """Why something that was asked for did not come. Programs decide by this word alone; people read the text."""
+    """Why something that was asked for did not come. Programs decide by this code alone; people read the text."""
 
     REFUSED = "refused"
     """A site's own decision for which there is no word below."""
@@ -66,7 +66,7 @@ class Code(StrEnum):
     OTHER_ROWS = "other_rows"
     """The site's table is not the one that it had when the run began."""
     NOT_LOADED = "not_loaded"
-    """The site's folder or table is not as it must be."""
+    """The site's folder or table cannot be used."""
     NOT_FINITE = "not_finite"
     """There are nan or infinities in an answer."""
     TOO_LARGE = "too_large"
@@ -166,22 +166,22 @@ ENDS: Mapping[Code, Stop] = MappingProxyType(
 
 @dataclass(frozen=True)
 class Missing:
-    """What all clients together did not give, and why."""
+    """An answer that all clients together did not give, and why."""
 
     why: Failure
 
     @property
     def stop(self) -> Stop | None:
-        """How that ends the run; None if they may be asked again."""
+        """How this ends the run; None if clients may be asked again."""
         return ENDS.get(self.why.code)
 
 
 INACCURATE = 10.0
-"""A certified gap of at most this many times tol is worth a word of its own."""
+"""A certified gap of at most this many times tol is OPTIMAL_INACCURATE."""
 
 
 def status_of(gap: float | int | None, tol: float | int | None) -> Status:
-    """What a point with this certified gap is worth."""
+    """The status of a point with this certified gap."""
     if gap is None:
         return Status.UNCERTIFIED
     if tol is None or gap > INACCURATE * tol:

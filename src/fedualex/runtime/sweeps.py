@@ -146,7 +146,7 @@ class TuneOptions(GridOptions):
 
 @dataclass(frozen=True)
 class Point:
-    """One run of a sweep: its step sizes, its seed, and what came out."""
+    """One run of a sweep: its step sizes, its seed and its outputs."""
 
     steps: dict[str, float]
     seed: int

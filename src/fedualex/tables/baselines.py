@@ -32,12 +32,12 @@ def baseline_of(model: Model, trained: Table, weights: str | None = None) -> Bas
 
 
 def keep_baselines(folder: Path, baselines: Mapping[str, Baseline]) -> None:
-    """Write them beside a model."""
+    """Write the baselines of clients beside a model."""
     write_json(folder / BASELINES, dict(baselines))
 
 
 def read_baselines(path: Path) -> dict[str, Baseline]:
-    """Those beside the model of this folder."""
+    """The baselines beside the model of this folder, by client."""
     for folder in (path, path.parent if path.name == MODEL else path):
         if (file := folder / BASELINES).exists():
             baselines: dict[str, Baseline] = json.loads(file.read_text())

@@ -26,22 +26,22 @@ COUNT, FOLDS = 30, 5
 SHARE, WIDE_SHARE = 1e-3, 1e-2
 """The least value of a path as a share of its largest; the second where there are fewer rows than columns."""
 STRIDE = 4
-"""Of the path with all rows, every so many-th value is solved first, and those between start from these."""
+"""Every STRIDE-th value of the path of all rows is solved first; those between start from these."""
 HUGE = 1e6
-"""The penalty of the null model at first; so many times what its slope says if that shows weights worth having."""
+"""The penalty of the null model at first. Where a weight is worth having there, so many times the least one without."""
 TOL, MOST = 1e-6, 400
 """The gap at which an answer of the path ends, as a share of the null model's loss; the most exchanges of a search."""
 NULL = 1e-5
-"""The share of that gap for the null model, from whose slope all values follow."""
+"""The gap of the null model, from whose slope all values follow, as a share of that one."""
 UNRELATED = 1e-10
-"""A slope's share of what it can be at most below which it is rounding: the feature tells nothing."""
+"""A slope below this share of what it can be at most is rounding: the feature tells nothing."""
 STRONG, RIDGE_SHARE = 10.0, 1e-5
 """The largest l2 of a path, in units of the sum of all curvatures without a model: every direction is then shrunk by
 this factor at least. And the least value as a share of it."""
 ROOM = 1e-6
 """By how much the largest value is above what the null model says, which is known up to its own gap."""
 NONZERO = 1e-9
-"""The size, relative to the largest, from which on a weight counts as one."""
+"""A weight counts from this size on, as a share of the largest."""
 
 # The values that are tried.
 
@@ -111,18 +111,18 @@ class Curve:
 
     @property
     def value(self) -> float:
-        """The one that was chosen."""
+        """The value that was chosen."""
         return self.values[self.chosen]
 
     @property
     def short(self) -> str:
-        """What was chosen, and among what."""
+        """A sentence: what was chosen, and among what."""
         tried = f"among the {len(self.values)} values tried"
         return f"{self.name} = {self.value:.4g}, chosen by held-out rows ({self.folds} folds) {tried}."
 
     @property
     def more(self) -> str:
-        """Why, and what should be said beside."""
+        """Sentences: why it was chosen, and what a reader should know beside."""
         own, best, fits = f"{self.measure[self.chosen]:.4g}", self.best, len(self.values) * (self.folds + 1)
         missed = f" {self.missed} of the {fits} fits ended at a gap above {self.tol:.1g}." if self.missed else ""
         why = f"Its {self.what} on these rows, {own}, is the least."
@@ -134,16 +134,16 @@ class Curve:
 
     @property
     def sentence(self) -> str:
-        """All of it."""
+        """`short` and `more` together."""
         return f"{self.short} {self.more}"
 
     def plain(self) -> dict[str, Any]:
-        """As JSON has it."""
+        """The curve as JSON data."""
         return asdict(self)
 
     @classmethod
     def read(cls, plain: dict[str, Any]) -> "Curve":
-        """From what `plain` gave."""
+        """The curve from what `plain` returned."""
         return cls(**{one.name: plain[one.name] for one in fields(cls)})
 
 
@@ -232,7 +232,7 @@ class Parties(Protocol):
         ...
 
     def settle(self, known: Sequence[Sequence[Known]]) -> None:
-        """Tell parties what all summaries became, with the next exchange."""
+        """Tell parties what all summaries became; it travels with the next exchange."""
         ...
 
     def surveys(self, requests: Sequence[tuple[int, Survey]]) -> list[list[Surveyed]]:
@@ -251,7 +251,7 @@ class PartiesHere:
         self.members, self.folds = members, members[0].folds
 
     def summaries(self, known: Sequence[Sequence[Known]]) -> Known:
-        """One after the other."""
+        """The merged summaries of all parties."""
         return merge_summaries(party.summarize(known) for party in self.members)
 
     def settle(self, known: Sequence[Sequence[Known]]) -> None:
@@ -259,11 +259,11 @@ class PartiesHere:
             party.settle(known)
 
     def surveys(self, requests: Sequence[tuple[int, Survey]]) -> list[list[Surveyed]]:
-        """One after the other."""
+        """The surveys of all parties, added up."""
         return added_surveys(party.survey(requests) for party in self.members)
 
     def measure_held_out(self, requests: Sequence[tuple[int, Any]]) -> Known:
-        """One after the other."""
+        """The merged sums of all parties over held-out rows."""
         return merge_summaries(party.measure_held_out(requests) for party in self.members)
 
 
@@ -346,7 +346,7 @@ def search(
 
 
 def count_nonzeros(recipe: AbstractRecipe, weights: Reals) -> int:
-    """How many weights there are; of a nuclear norm the rank."""
+    """How many weights are not 0; for a nuclear norm, the rank."""
     sizes = np.linalg.svd(weights, compute_uv=False) if penalty_name(recipe) == "nuclear" else np.abs(weights)
     return int(np.sum(sizes > NONZERO * max(1.0, float(np.max(sizes)))))
 
@@ -395,7 +395,7 @@ class _Search:
         return null
 
     def _null(self, start: Saddle, huge: float, tol: float) -> Solved:
-        """Of all rows at a huge penalty."""
+        """The answer for all rows at a huge penalty."""
         whole = self.parties.folds
         if self.quadratics and self.by_active_sets and (path := self._lasso(whole, np.array([huge]))):
             return path[0]
@@ -422,7 +422,7 @@ class _Search:
         return penalty_grid((1 + ROOM) * self._largest(null), count, usual if share is None else share), ""
 
     def _learn(self, point: Saddle) -> None:
-        """All losses, from one exchange."""
+        """Learn all losses from one exchange."""
         request = Survey((point,), (True,))
         answers = self.parties.surveys([(f, request) for f in range(len(self.known))])
         self._count("squares of all folds")
@@ -515,7 +515,7 @@ class _Search:
         return answers
 
     def measure_held_out(self, folded: list[list[Solved]]) -> Reals:
-        """(folds, values, 2, parts)."""
+        """Sums over held-out rows, of shape (folds, values, 2, parts)."""
         losses = self.parties.measure_held_out([(k, one.point.x) for k, own in enumerate(folded) for one in own])
         self._count("losses of held-out rows")
         sums = np.asarray(losses[HELD_OUT])
@@ -547,7 +547,7 @@ class _Search:
         )
 
     def solve(self, members: Sequence[Member], tol: float | None = None, relative: bool = False) -> list[Solved]:
-        """By all parties, or without them where everything is known."""
+        """The answers of members: by all parties, or without them where the losses are known."""
         asks, before = not self.quadratics, self.met
         together = solve_together(
             members,
@@ -574,7 +574,7 @@ class _Search:
 
 
 def _nearest(pair: Pair, answers: Mapping[Pair, Solved]) -> Pair | None:
-    """The certified one of the same loss whose value is nearest."""
+    """The certified pair of the same loss whose value is nearest."""
     f, v = pair
     able = (other for other, own in answers.items() if other[0] == f and own.met)
     return min(able, key=lambda other: abs(other[1] - v), default=None)

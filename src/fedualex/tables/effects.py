@@ -36,10 +36,10 @@ from .kept_model import Answer
 from .recipe import TableRecipe
 
 Ask = Callable[[Known], Mapping[str, Reals]]
-"""What is asked of `Party.effects`, to the sums of all parties: one exchange."""
+"""From what `Party.effects` is asked to the sums of all parties: one exchange."""
 INTERCEPT = "(intercept)"
 MOST = 1500
-"""Columns at most for whose coefficients something is to be proved, which takes eigenvalues."""
+"""With more columns nothing is proved of coefficients, as that takes eigenvalues."""
 SUMMED = 2.0**-53
 """By how much adding up parties, as under masks, may change an entry of a sum beyond its rounding."""
 PROOF = "self-concordance"
@@ -104,7 +104,7 @@ def find_effects(
 
 
 class Remembering:
-    """Asks only what was not asked before: what is proved begins where the search does."""
+    """Asks each question once: proofs begin where the search has begun."""
 
     def __init__(self, ask: Ask):
         self.ask, self.answers = ask, dict[bytes, Mapping[str, Reals]]()
@@ -160,7 +160,7 @@ class Layout:
 
     @property
     def _about(self) -> str:
-        """What the estimates are."""
+        """A sentence about what the estimates are."""
         if self.of_ordinary or self.penalized_too:
             return self.of_ordinary or UNPENALIZED
         return "Estimates and intervals are of the optimum without penalty, as the model is."
@@ -180,7 +180,7 @@ class Layout:
     def prove(self, y: Values, ask: Ask, gap: float) -> Proved | None:
         """What is proved of the model's own coefficients, as they are reported; None of several scores.
 
-        Nothing is where an l1 is of the norms of curves.
+        Nothing is proved where l1 is of the norms of curves.
         """
         options = self.recipe.settings(self.known)
         penalties = [float(options.get(name, 0.0)) for name in ("l1", "l2")]
@@ -228,11 +228,11 @@ class Layout:
 
     @property
     def names(self) -> list[str]:
-        """One for each parameter."""
+        """The name of each parameter."""
         return self._of_scores(self.features)
 
     def _of_scores(self, names: Sequence[str]) -> list[str]:
-        """One for each score."""
+        """The names for each score."""
         return [f"{name}, {label}" for name in names for label in self.labels[1:]] if self.labels else list(names)
 
     def _convert_units(self) -> list["Reported"]:
@@ -256,7 +256,7 @@ class Layout:
         return [*rows, *(row for name in encoder.curves for row in self._at_knots(name))]
 
     def _at_knots(self, name: str) -> list["Reported"]:
-        """Of a curve: what its knots differ in from the middle one."""
+        """The differences of a curve's knots from the middle one."""
         knots = self.encoder.knots(name)
         words, middle = apart(knots.tolist()), len(knots) // 2
         rows = self._of_curve(name, knots)
@@ -336,7 +336,7 @@ class Layout:
 
 
 def effect_columns(kept: Json) -> dict[str, list[Any]]:
-    """As a file has it, one row for each effect."""
+    """The table of effects as columns of a file, one row for each effect."""
     return {name: [row[name] for row in kept["rows"]] for name in Effect._fields}
 
 
@@ -403,7 +403,7 @@ class Recheck(NamedTuple):
 
 
 def recheck_unpenalized(recipe: TableRecipe, known: Sequence[Known], ask: Ask, x: Mapping[str, Reals]) -> Recheck:
-    """The gap at x once more; infinite where there is no optimum."""
+    """Recompute the gap at x; infinite where there is no optimum."""
     layout = Layout(recipe, known, x, own_intercepts=False)
     estimate = layout.estimate(np.zeros(0), ask, drop=True, least_events=0)
     moved = np.max(np.abs(np.nan_to_num(estimate.beta) - layout.start), initial=0.0)

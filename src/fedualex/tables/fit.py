@@ -63,12 +63,12 @@ TABLE_KEYS = ("table", "clients", "ignore")
 """The keys of [fit] that say which rows there are, and whose; all others are those of `FIT_KEYS`."""
 Announce = Callable[[str], None]
 GOAL = "goal"
-"""The key that the settings of a fit have, and those of a problem of the catalogue have not."""
+"""The key by which settings of a fit are told from those of a problem of the catalogue."""
 ORDINARY_TOL = 1e-6
 MANY = 30
 """Categories of a column from which on a person should know of them, and rows from which on ids can be told."""
 FEW_CODES = 10
-"""Different whole numbers in a column at most, for them to be codes."""
+"""Whole numbers of a column may be codes if there are at most so many different ones."""
 SOME = 1000
 """Rows that show that a column has more."""
 
@@ -119,7 +119,7 @@ class Source:
         )
 
     def _sort(self, table: StoredTable, recipe: TableRecipe) -> "Parties":
-        """The same of a table that is larger than the memory."""
+        """`split` for a table that is larger than the memory."""
         check_large(recipe, table)
         kept = table.without(*(name for name in self.ignore if name not in recipe.beside))
         named, trained, held_out, owners = sort_by_party(kept, recipe, self.clients, self.holdout)
@@ -144,14 +144,14 @@ class Parties:
 
 
 def stored_parties(settings: Json, folder: Path) -> tuple["Parties", str]:
-    """The parties of a fit once more, from the settings that it keeps, and the checksum of their table now."""
+    """The parties of a stored fit, from the settings that it keeps, and the present checksum of their table."""
     recipe, source = read_recipe(settings), Source(*(settings[key] for key in (*TABLE_KEYS, "holdout")))
     table = open_table(source.table, folder)
     return source.split(table, recipe), table.checksum
 
 
 def stored_problem(settings: Json, folder: Path) -> Problem:
-    """The problem of a fit once more, from the settings that its run folder keeps."""
+    """The problem of a stored fit, from the settings that its run folder keeps."""
     parties, _ = stored_parties(settings, folder)
     return pooled_problem(parties.members, agree(parties.members))
 
@@ -198,7 +198,7 @@ class PlannedFit:
 
     @property
     def calibrate(self) -> Calibrate | None:
-        """What bounds the rate of errors on the limited class by the rows that parties hold out; None if none is."""
+        """What bounds the rate of errors on the limited class by held-out rows; None if no rate was asked for."""
         rate, table = self.wanted.rate, self.parties.held_out
         if rate is None or table is None:
             return None
@@ -207,7 +207,7 @@ class PlannedFit:
 
     @property
     def encoder(self) -> Encoder:
-        """From columns to features."""
+        """The encoder that takes columns to features."""
         return self.recipe.encoder(self.known)
 
     @property
@@ -222,7 +222,7 @@ class PlannedFit:
 
     @property
     def words(self) -> str:
-        """The goal, and how much there is to fit it to, in one line."""
+        """The goal and the size of the data, in one line."""
         held = 0 if self.parties.held_out is None else self.parties.held_out.rows
         clients, rows = len(self.parties.names), sum(own.trained.rows for own in self.parties.members)
         features = len(self.encoder.features)
@@ -357,13 +357,13 @@ def _client_notes(recipe: TableRecipe, parties: Parties) -> list[str]:
 
 
 def _is_constant(column: Values) -> bool:
-    """Whether all values that are there are the same."""
+    """Whether all values that are not missing are the same."""
     there = column[~missing(column)]
     return bool(np.all(there == there[:1]))
 
 
 def _may_number_rows(column: NDArray[Any]) -> bool:
-    """Whether a column holds another whole number in every row, as an id does."""
+    """Whether a column holds a different whole number in every row, as an id does."""
     whole = len(column) >= MANY and bool(np.all(column == np.floor(column)))
     return whole and len(np.unique(column)) == len(column)
 
@@ -440,7 +440,7 @@ def _fit_ordinary(planned: PlannedFit, penalty: Json) -> Ordinary | None:
 
 
 def _fit_ordinary_hazards(planned: PlannedFit, penalty: Json) -> Ordinary | None:
-    """The same of times, whose losses are sums over rows at risk together: by a run of their own problem."""
+    """The ordinary model of times, whose losses are sums over rows at risk together, by a run of its own."""
     plain, recipe = planned.recipe.ordinary, planned.recipe
     options = penalties_of(recipe, planned.known)
     if plain is None or not sum(options.values()) > 0:
@@ -454,7 +454,7 @@ def _fit_ordinary_hazards(planned: PlannedFit, penalty: Json) -> Ordinary | None
 
 
 def _answer_of_run(path: Path, planned: PlannedFit) -> Answer:
-    """By a run, unless it is there already."""
+    """The answer of a run, which is solved unless the folder holds it already."""
     if not is_finished(path / RUN_OF_FIT, planned.configuration):
         run = solve_into(path / RUN_OF_FIT, planned.configuration)
         if run.stop is Stop.INTERRUPTED:
@@ -467,7 +467,7 @@ def _answer_of_run(path: Path, planned: PlannedFit) -> Answer:
 
 
 def _without_penalty(path: Path, planned: PlannedFit) -> Answer:
-    """By Newton's method on sums, which leaves no run behind."""
+    """The answer by Newton's method on sums, which leaves no run folder."""
     if (path / RUN_OF_FIT).exists():
         raise ConfigurationError(f"{path / RUN_OF_FIT} holds a run of other settings: choose another --out")
     options, wanted = planned.configuration.options, planned.wanted

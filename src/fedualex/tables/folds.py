@@ -1,4 +1,4 @@
-"""Folds of rows, which stay where they are when rows are appended, and what one party says of all folds at once."""
+"""Folds of rows, which stay the same when rows are appended, and what one party sends of all folds at once."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -62,7 +62,7 @@ def _mix(number: Any) -> Any:
 
 
 class FoldsError(ValueError):
-    """These rows cannot choose a penalty; says in one sentence why."""
+    """Why these rows cannot choose a penalty, in one sentence."""
 
 
 HELD_OUT, OF_PARTS = "held out", "rows of each part"
@@ -93,7 +93,7 @@ def joined_known(known: Sequence[Sequence[Known]]) -> list[Known]:
 
 
 def known_by_fold(known: Known, count: int) -> list[dict[str, Values]]:
-    """What a merged one says of each of so many folds."""
+    """What merged summaries say of each of so many folds."""
     return [
         {name.removeprefix(_prefix(k)): value for name, value in known.items() if name.startswith(_prefix(k))}
         for k in range(count)
@@ -150,7 +150,7 @@ class FoldedRows:
         return joined_folds(self.summaries(known))
 
     def summaries(self, known: Sequence[Sequence[Known]]) -> list[Summary]:
-        """The same, one for each loss."""
+        """The recipe's next summary of every loss, one for each."""
         summaries = [self.recipe.summarize(self._without(k), known[k], self.client) for k in range(self.folds + 1)]
         if known[0] or not len(self.parts):
             return summaries
@@ -183,13 +183,13 @@ class FoldedRows:
 
     @property
     def fewest_trained(self) -> int:
-        """The rows that are left without the largest fold; without a fold that is all of them, none tell anything."""
+        """The rows that are left without the largest fold, counting only folds that do not hold all of them."""
         left = len(self.fold) - np.bincount(self.fold, minlength=self.folds)
         return int(left[left > 0].min(initial=len(self.fold)))
 
     @property
     def least(self) -> int:
-        """The rows of its smallest fold that has some."""
+        """The rows of its smallest fold that is not empty."""
         counts = np.bincount(self.fold, minlength=1)
         return int(counts[counts > 0].min())
 
@@ -265,7 +265,7 @@ class FoldedRows:
         return self._surveyors[f]
 
     def _own_surveyor(self, f: int) -> Surveyor:
-        """With its own copy of the rows."""
+        """A surveyor with its own copy of the rows."""
         known = self._known[f]
         examples = self.recipe.examples(self._without(f), known, self.client)
         view = self.recipe.problem(known, "elsewhere")
@@ -328,13 +328,13 @@ class _SomeRows:
 
 
 def _some_losses(every: ScoreSum, kept: NDArray[np.int64]) -> ScoreSum:
-    """Those of some rows, looked at in place."""
+    """The losses of some rows, which are not copied."""
     rows = ScoreRows(_SomeRows(every.rows.rows, kept), every.rows.beside[kept], every.rows.center)
     return every._replace(rows=rows, target=every.target[kept], fixed=every.fixed[kept])
 
 
 def _weigh(survey: Surveyed, weight: float) -> Surveyed:
-    """Weighed, with second derivatives as triangles."""
+    """The survey times a weight, with second derivatives as triangles."""
     if survey.curvature is not None:
         survey = survey._replace(curvature=survey.curvature.triangles())
     part: Surveyed = jax.tree.map(lambda leaf: weight * np.asarray(leaf), survey)

@@ -140,7 +140,7 @@ class Goal:
         return self.family in FAMILIES and FAMILIES[self.family]().counts
 
     def make_recipe(self, arguments: Json) -> AbstractRecipe:
-        """The recipe with those of the arguments that it takes."""
+        """The recipe, made with those of the arguments that it takes."""
         kind = self.structure.recipe
         left = self.structure.classes_open and FAMILIES[self.family]().reading.labelled
         named = {self.structure.family: self.family} if self.structure.family and not left else {}
@@ -152,7 +152,7 @@ class Goal:
         return family_of("family", self.family).settled(known)
 
     def defaults(self, rows: int) -> Json:
-        """What the options are for so many rows, if nothing is chosen."""
+        """The options for so many rows if nothing is chosen."""
         options = self.structure.options.items()
         return {key: value.of(rows) if isinstance(value, OverRows) else value for key, value in options}
 
@@ -278,7 +278,7 @@ def check_labels(name: str, target: str, labels: NDArray[Any]) -> None:
 
 
 def check_target(name: str, target: str, labels: Values) -> None:
-    """Refuse such labels, and too few or too many classes among all of them."""
+    """Refuse labels that the goal cannot predict, and too few or too many classes among all of them."""
     check_labels(name, target, labels)
     if not GOALS[name].reading.labelled:
         return
@@ -291,7 +291,7 @@ def check_target(name: str, target: str, labels: Values) -> None:
 def penalties_to_choose(name: str, chosen: Json) -> tuple[str, ...]:
     """The penalties that held-out rows are to choose: those that are AUTO, or else the goal's own that are not given.
 
-    Of two the better one alone.
+    If a goal has two, only the better one is chosen.
     """
     asked = tuple(key for key in PENALTIES if chosen.get(key) == AUTO)
     own = GOALS[name].structure.penalties
@@ -360,7 +360,7 @@ def check_options(name: str, chosen: Json) -> None:
 
 
 def is_unpenalized(options: Json) -> bool:
-    """Whether neither of two penalties is there."""
+    """Whether l1 and l2 are both 0."""
     return options.get("l1") == 0 and options.get("l2") == 0
 
 
@@ -408,7 +408,7 @@ class Selection:
 DROPPED, REFUSED = COLLINEAR = ("drop", "refuse")
 MOST_FOLDS = 20
 LEAST_ROWS = 20
-"""Groups of fewer rows are one group together: what a handful of rows lose is chance, and must not rule."""
+"""Groups of fewer rows are merged into one: the loss of a handful of rows is chance, and must not decide."""
 
 # What [fit] and the command line say, whether the table is here or at several sites.
 
@@ -489,7 +489,7 @@ def read_fit(given: Json, beside: Sequence[str]) -> FitSettings:
 
 
 def _with_times(goal: str | None, given: Json) -> Json:
-    """With the columns of time and event as the target, where there are such."""
+    """The settings with the columns of time and event as the target, if they are given."""
     told = [given.get(key) for key in TIMED]
     timed = goal is not None and GOALS[goal].reading.timed
     if not timed and told == [None, None]:

@@ -27,7 +27,7 @@ from .recipe import TableRecipe
 from .weights import words_of_weights
 
 LEAVES = {"weights": "x['weights']", "bias": "x['bias']"}
-"""As a run folder names the arrays of a linear model."""
+"""The names of a linear model's arrays in a run folder."""
 Measure = Callable[[Model], Json | None]
 """How a model fares on rows that were held out, as JSON has it; None where there are none."""
 
@@ -51,14 +51,14 @@ class Answer:
 
 
 def read_answer(stored: StoredRun) -> Answer:
-    """That of a run."""
+    """The answer of a stored run."""
     configuration = stored.manifest["configuration"]
     return Answer(solution(stored), weights_of(stored), certificate_of(stored), configuration)
 
 
 @dataclass(frozen=True)
 class Findings:
-    """What was found beside an answer, as JSON has it: how the penalty came about, and the table of effects.
+    """What belongs to an answer, as JSON data: how the penalty came about, and the table of effects.
 
     measure: how a model fares on held-out rows. calibrate: what bounds its rate of errors; None if nothing does.
     """
@@ -154,7 +154,7 @@ def _answers(reading: Reading, rows: TableRows) -> Answers:
 def keep_best(path: Path, configurations: Mapping[str, Configuration], labels: Iterable[str]) -> str:
     """Keep the model of the run of these labels that has the smallest certified gap; its label, or "" if none is.
 
-    That is where there is no such run, and where the problem is not made from a table.
+    It is "" without a certified run, and where the problem is not made from a table.
     """
     places = folder_names(configurations)
     runs = {label: folder.load(path / places[label]) for label in labels}

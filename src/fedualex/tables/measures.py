@@ -43,7 +43,7 @@ ALL = "all clients"
 
 
 def sum_measures(model: Model, table: Table | None) -> Sums:
-    """What a party's rows add to the measures of all; zeros of a party that has none for this."""
+    """What a party's rows add to the measures of all; zeros for a party without rows that can be measured."""
     return _sum_measures(model, *_truth_and_scores(model, table))
 
 
@@ -73,17 +73,17 @@ def _sum_calibration(model: Model, truth: Any, scores: Reals, beta: Reals, meat:
 
 
 def predicts_counts(model: Model) -> bool:
-    """Whether it predicts counts."""
+    """Whether the model predicts counts."""
     return isinstance(model.answers.reading, MeanReading) and model.answers.reading.family.counts
 
 
 def predicts_risk(model: Model) -> bool:
-    """Whether it predicts the probability of one of two classes."""
+    """Whether the model predicts the probability of one of two classes."""
     return model.answers.reading.has_probabilities and len(model.classes) == 2
 
 
 def has_calibration(model: Model) -> bool:
-    """Whether its predictions can be calibrated."""
+    """Whether the predictions of the model can be calibrated."""
     return predicts_risk(model) or predicts_counts(model)
 
 
@@ -195,7 +195,7 @@ class Measures:
         return {name: _values(sums, self._read(sums)) for name, sums in parts.items()}
 
     def columns(self) -> dict[str, list[Any]]:
-        """As a file has it: a row for all clients, and one for each; beside a measure the ends of its interval."""
+        """The columns of a file: a row for all clients and one for each, with all measures and their intervals."""
         values, plain, told = self.values, self.plain(), dict[str, list[Any]]()
         ends = [plain["intervals"]["overall"], *(plain["intervals"]["clients"][name] for name in self.clients)]
         for name in values[ALL]:
@@ -206,7 +206,7 @@ class Measures:
         return {"client": list(values), **told}
 
     def plain(self) -> Json:
-        """As JSON has it: values, intervals, and where there are probabilities calibration and curves."""
+        """The measures as JSON data: values, intervals, and for probabilities calibration and curves."""
         whole, each = self._read(self.sums), {name: self._read(own) for name, own in self.clients.items()}
         told = {
             "rows": round(float(self.sums["rows"])),
@@ -254,7 +254,7 @@ Ask = Callable[[Reals, bool], Mapping[str, Reals]]
 def measure_table(
     model: Model, table: Table, clients: Values, by_class: bool = False, confidence: float = CONFIDENCE
 ) -> Measures:
-    """Of rows in this process. clients: whose each row is."""
+    """The measures of rows in this process. clients: whose row each is."""
     owned = {str(name): table.take(clients == name) for name in np.unique(clients)}
     parts = {name: _truth_and_scores(model, part) for name, part in owned.items()}
     sums = {name: _sum_measures(model, *part) for name, part in parts.items()}
@@ -269,7 +269,7 @@ Scored = tuple[NDArray[Any], NDArray[Any]]
 
 
 def _calibrations(model: Model, parts: Sequence[Scored], confidence: float) -> dict[str, Any]:
-    """Of all parts together; nothing of a model without probabilities."""
+    """The calibration of all parties together; empty for a model that cannot be calibrated."""
     return {"overall": _calibrate(model, parts, confidence), "clients": {}} if has_calibration(model) else {}
 
 
@@ -316,7 +316,7 @@ def evaluate_model(model: Model, table: Table, clients: str | None, confidence: 
 
 
 def _problem_of(model: Model) -> Json:
-    """The settings of the problem that a model was fitted by; none if it does not tell."""
+    """The settings of the problem that a model was fitted to; empty if it keeps none."""
     problem: Json = model.training.get("configuration", {}).get("problem", {})
     return problem
 

@@ -28,12 +28,12 @@ from .recipe import TableRecipe
 MOST, LAST = 60, 1e-7
 """Exchanges at most; a whole step of so small a share of the model is the last one, as the next would be its square."""
 MEASURES = ("loss", "deviance", "auc", "mse", "c-index")
-"""By the first that both models have they are compared, unless each class has errors of its own."""
+"""Models are compared by the first of these that both have, unless each class has errors of its own."""
 ERRORS = f"errors{OF}"
 
 
 def ordinary_model(recipe: TableRecipe, known: Sequence[Known], weights: Any, bias: Any) -> Model | None:
-    """With these numbers. recipe, known: of the goal that it stands beside."""
+    """The ordinary model with these coefficients. recipe, known: of the goal that it stands beside."""
     plain = recipe.ordinary
     if plain is None:
         return None
@@ -124,7 +124,7 @@ class _Search:
         self.l1, self.l2, self.ask = l1, l2, Remembering(ask)
 
     def run(self, z: Reals) -> Reals | None:
-        """From z to the least point; None where Newton's method finds none."""
+        """The minimizer, by Newton's method from z on; None if it is not reached."""
         sums, length = self.sums(z), 1.0
         for _ in range(MOST):
             if (target := self.step_to(z, sums)) is None:
@@ -169,7 +169,7 @@ class _Search:
         return float(sums["value"] / sums["total"] + self.l1 * np.abs(w).sum() + self.l2 / 2 * w @ w)
 
     def step_to(self, z: Reals, sums: Mapping[str, Reals]) -> Reals | None:
-        """The least point of the model at z."""
+        """The minimizer of the quadratic model at z."""
         own, ridge, linear = slice(self.free, len(z)), np.zeros(len(z)), self.linear(len(z))
         slope = self.slope(sums, linear)
         second = linear.T @ from_triangle(sums["second"]) @ linear / float(sums["total"])
@@ -255,7 +255,7 @@ def judge_fairness(
 
 
 def loss_text(loss: Interval) -> str:
-    """With its interval."""
+    """The loss with its interval, as text."""
     return f"{loss.value:.3g} ({loss.lower:.3g} to {loss.upper:.3g})"
 
 

@@ -1,4 +1,4 @@
-"""One party of several that hold tables: what it answers, in this process as at a site. Nothing else leaves it."""
+"""One of several parties that hold tables, and all that it answers, in this process as at a site."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -48,7 +48,7 @@ class Party:
         self._sum: ScoreSum | None = None
 
     def summarize(self, known: Sequence[Known]) -> Summary:
-        """Its next summary, after these merged ones."""
+        """Its next summary, given the merged ones so far."""
         recipe = self.recipe
         if len(known) < Encoder.exchanges:
             return recipe.summarize_columns(self.trained, known, self.fewest)
@@ -63,7 +63,7 @@ class Party:
         return recipe.find_differences(self.trained, own, known)
 
     def rows(self, known: Sequence[Known]) -> Rows:
-        """Its rows as the catalogue takes them. What the encoder is made of never changes once it is known."""
+        """Its rows as the catalogue takes them; encoded once, as what the encoder is made of does not change."""
         if self._rows is None:
             self._rows = self.recipe.rows(self.trained, known)
         return self._rows

@@ -39,7 +39,7 @@ class Penalty:
 
     @property
     def sentence(self) -> str:
-        """All of it."""
+        """`short` and `more` together."""
         return f"{self.short} {self.more}".rstrip()
 
     @property
@@ -48,7 +48,7 @@ class Penalty:
         return chosen_known(self.plain())
 
     def plain(self) -> Json:
-        """As JSON has it."""
+        """The penalty as JSON data."""
         curve = None if self.curve is None else self.curve.plain()
         said = {"short": self.short, "sentence": self.sentence}
         return {"name": self.name, "value": self.value, **self.others, **said, "curve": curve}
@@ -62,7 +62,7 @@ def choose_penalty(
     sum_error: float = 0.0,
     announce: Callable[[str], None] = lambda text: None,
 ) -> Penalty:
-    """By held-out rows. Where that cannot be and nobody asked for it, the default number, and why.
+    """The penalty that held-out rows choose; where they cannot and nobody asked for it, the default, with the reason.
 
     announce: is told of each exchange.
     """
@@ -98,7 +98,7 @@ class AskedOnce:
         self._settled = False
 
     def summaries(self, known: Sequence[Sequence[Known]]) -> Known:
-        """Those of the parties."""
+        """The parties' summaries."""
         if (done := len(known[0])) == len(self._summaries):
             self._summaries.append(self.parties.summaries(known))
         return self._summaries[done]
@@ -111,7 +111,7 @@ class AskedOnce:
 
 
 def _say_small(curve: Curve, recipe: TableRecipe, known: Sequence[Known]) -> str:
-    """That the rule can cost where rows are few, and what takes the least."""
+    """A warning that the rule may choose too large a penalty where rows are few; else empty."""
     rows = int(recipe.counts(known).sum())
     if curve.best == curve.chosen or rows >= SMALL:
         return ""
@@ -124,7 +124,7 @@ def why_not_chosen(recipe: TableRecipe, known: Sequence[Known]) -> str:
 
 
 def default_penalty(recipe: TableRecipe, known: Sequence[Known], why: str) -> Penalty:
-    """The number that is used where nobody and nothing has chosen one."""
+    """The default penalty, where neither a person nor held-out rows have chosen one."""
     name, rows = recipe.penalties[0], int(recipe.counts(known).sum())
     defaults = GOALS[recipe.goal].defaults(rows)
     others: Json = {key: recipe.options.get(key, defaults[key]) for key in _beside(name, defaults)}

@@ -105,7 +105,7 @@ class TableRecipe:
         return penalties_to_choose(self.goal, self.options)
 
     def with_penalty(self, name: str) -> "TableRecipe":
-        """The same where this one alone is chosen, of those that are."""
+        """The recipe in which only this one of the penalties is chosen."""
         others = {key: 0.0 for key in self.penalties if key != name}
         return replace(self, options={**self.options, **others, name: AUTO})
 
@@ -300,7 +300,7 @@ class TableRecipe:
         return Rows(X, y, weight, y if self.limits_classes else group)
 
     def _encode(self, table: Table, known: Sequence[Known]) -> Any:
-        """Its features; those of a table that is stored in a file, block by block."""
+        """The features of a table; block by block if it is stored in a file."""
         encoder, features = self.encoder(known), self._features(table)
         if not isinstance(features, StoredTable):
             return encoder.transform(features)
@@ -317,11 +317,11 @@ class TableRecipe:
         return self.recipe(known).client_weights(self.own_known(known))
 
     def encoder(self, known: Sequence[Known]) -> Encoder:
-        """From columns to features."""
+        """The encoder that takes columns to features."""
         return Encoder.from_known(known[: Encoder.exchanges], self.coding)
 
     def scale(self, known: Sequence[Known]) -> Standardizer:
-        """Of a target of numbers."""
+        """The center and the scale of a target of numbers."""
         scale = Standardizer.from_known(_target_known(known[: Standardizer.exchanges]))
         if not np.all(np.isfinite(scale.mean + scale.deviation)):
             raise ValueError(
@@ -338,7 +338,7 @@ class TableRecipe:
 
     @property
     def merged_name(self) -> str:
-        """What groups of few rows are called together."""
+        """The name of the group into which groups of few rows are merged."""
         return f"groups of fewer than {self.least_rows} rows"
 
     def rows_in_units(self, known: Sequence[Known]) -> float:
@@ -495,7 +495,7 @@ def plain_coding(coding: Coding) -> Json:
 
 
 def _knots_of(encoder: Encoder) -> str:
-    """The knots of every curve."""
+    """The knots of every curve, by column."""
     each = ((name, ", ".join(f"{knot:.4g}" for knot in encoder.knots(name).tolist())) for name in encoder.curves)
     return "; ".join(f"the knots of {name}: {knots}" for name, knots in each)
 

@@ -87,7 +87,7 @@ def with_limited_weights(arguments: Json, rows: Reals, merged: Values) -> Json:
 
 
 def words_of_weights(name: str, clients: int, grouped: bool, cvar: float | None) -> list[str]:
-    """What a person should know of it, in a sentence; nothing where it is not so. cvar: as it was asked for."""
+    """What a person should know of the weights, in a sentence; empty if clients are not weighed. cvar: as asked for."""
     if not weighs_clients(name, grouped) or clients < 2:
         return []
     hidden = clients * MOST_OF_ONE > 1

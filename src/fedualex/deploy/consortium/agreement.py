@@ -52,10 +52,10 @@ def recipe_of_goal(settings: Json) -> TableRecipe:
 
 
 def agreement(settings: Json) -> str:
-    """A word that is the same at all parties that were told the same: requests before a run begin with it.
+    """A digest that is equal at all parties that were told the same; requests before a run begin with it.
 
-    It has what changes the answer or what leaves a site. All else in [run] is the operator's, who may change it at the
-    server alone, as patience with sites.
+    It covers what changes the answer or what leaves a site. The rest of [run], such as patience with sites, is the
+    operator's, who may change it at the server alone.
     """
     run = {key: value for key, value in settings["run"].items() if key in AGREED}
     told = {"problem": settings["problem"], "method": settings["method"], "run": run, "sites": list(settings["sites"])}
@@ -83,11 +83,11 @@ def site_weights(settings: Json, known: Sequence[Known]) -> tuple[float, ...]:
 
 
 MOST_SPREAD = 1e6
-"""How many times the weight of a site another one may have: in a sum of less even ones the others would be noise."""
+"""The largest ratio of two sites' weights: in a sum of less even ones the small ones would be lost in rounding."""
 NEAR = 1e-3
 """The share by which the ends of a path may differ from those that a server finds, which looks for a best constant."""
 SLACK = 1e-9
-"""Of sums under masks, and of the same sums in another order."""
+"""The relative error that is allowed for sums under masks, and for sums in another order."""
 SIGNED = (
     "total",
     "target total",
@@ -168,7 +168,7 @@ def _beside(model: Model, recipe: TableRecipe, known: Sequence[Known]) -> Model 
 
 
 def _differs_in_numbers(model: Model, own: Model) -> bool:
-    """Whether all but weights and bias is the same."""
+    """Whether two models are the same but for weights and bias."""
     (said, numbers), (same, others) = to_parts(model), to_parts(own)
     fixed = ("target", "answers", "numbers", "categories", "codes", "indicators", "missing", "curves", "products")
     return {key: said[key] for key in fixed} == {key: same[key] for key in fixed} and all(

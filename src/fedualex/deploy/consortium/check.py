@@ -36,14 +36,14 @@ from .settings import settings_of, task_of
 from .site import OwnTable, facts_of, read_own_table, smallest_groups
 
 FEW = 4
-"""Numbers that are shown one by one."""
+"""How many numbers of an array are shown."""
 UNDER_MASKS = "With secure sums (this folder has keys) what is merged by sum leaves under masks, the rest in the clear"
 IN_THE_CLEAR = "All of it leaves in the clear: this run has no secure sums"
 MERGED_BY = {"sums": "sum", "largest": "largest", "labels": "union", "each": "kept apart"}
 
 
 class Announced(NamedTuple):
-    """Numbers that leave in answer to one kind of request, and for what; refused: why they would not leave here."""
+    """The numbers that leave in answer to one kind of request, and what for. refused: why they would stay."""
 
     task: str
     what: str
@@ -65,11 +65,11 @@ class Checked:
     curvature: Release | None
     """What leaves with second derivatives at one point; None if the method asks for none, or as before."""
     no_curvature: str
-    """Why this site would not release these."""
+    """Why this site would not release second derivatives; empty if it would."""
     short_of: str
-    """Why so."""
+    """Why this site has too little for the problem; empty if it has enough."""
     rules: Json
-    """Of the site, those that are in force."""
+    """The site's rules that differ from the defaults."""
     keys: bool
     """Whether its folder has keys for secure sums, which the agreed options do not switch off."""
     beside: Sequence[Announced] = ()
@@ -77,7 +77,7 @@ class Checked:
 
     @property
     def words(self) -> str:
-        """What was checked, in lines for people."""
+        """What the site would send, as text for people."""
         own = self.table
         held = 0 if self.table.held_out is None else self.table.held_out.rows
         features = ", ".join(name for name in own.trained if name not in self.recipe.beside)
@@ -109,7 +109,7 @@ class Checked:
 
     @property
     def numbers_of_summaries(self) -> list[int]:
-        """How many numbers leave in each summary, by the count of rules and ledger."""
+        """How many numbers leave in each summary, as rules and ledger count them."""
         return [Release("summary").count_numbers(pack_summary(one)).numbers or 0 for one in self.summaries]
 
     @property
@@ -141,7 +141,7 @@ class Checked:
         )
 
     def plain(self) -> Json:
-        """For programs: everything that would leave, in full."""
+        """Everything that would leave, in full, as JSON data."""
         sent = [{name: np.asarray(value).tolist() for _, name, value in entries(one)} for one in self.summaries]
         return {
             "table": self.table.trained.source,
@@ -159,7 +159,7 @@ class Checked:
 
 
 def check_site(party: Path) -> Checked:
-    """What the folder of a site holds; a refusal in one sentence of what would be refused in a run."""
+    """What the folder of a site holds and would send; refuses in one sentence what a run would refuse."""
     settings = settings_of(party)
     if "site" not in settings or not has_tables(settings):
         raise ConfigurationError(f"{party} is not the folder of a site with a table of its own")
@@ -324,7 +324,7 @@ class _Beside:
 
 
 def _all_apart(known: Known, recipe: TableRecipe) -> Known:
-    """With rows enough in each group: of those that are one together less leaves, and the other sites decide which."""
+    """The summary with enough rows in each group: which groups are merged depends on the other sites."""
     counted = (OWN_ROWS, ROWS_OF_GROUPS)
     return {name: np.maximum(value, recipe.least_rows) if name in counted else value for name, value in known.items()}
 

@@ -60,25 +60,25 @@ def serve(engine: Engine, party: Path) -> Run | None:
 
 
 def tell_error(error: BaseException) -> str:
-    """What ended a server, in one line."""
+    """The error that ended a server, in one line."""
     if is_disk_full(error):
         return "the disk of the server is full; what it has written is whole"
     return f"{type(error).__name__}: {error}"
 
 
 def forget_failure(party: Path) -> None:
-    """What went wrong before is not what goes wrong next."""
+    """Remove the note of why the last run had no result."""
     (party / FAILURE).unlink(missing_ok=True)
 
 
 def failure_of(party: Path) -> str | None:
-    """Why the server's last run has no result, if it could say so."""
+    """Why the server's last run has no result; None if it did not say."""
     file = party / FAILURE
     return json.loads(file.read_text())["error"] if file.exists() else None
 
 
 def heals(party: Path) -> bool:
-    """Whether the server's last run may succeed if it is sent again, without anybody's correcting anything."""
+    """Whether the server's last run may succeed if it is sent again, without a correction by a person."""
     file = party / FAILURE
     return not file.exists() or bool(json.loads(file.read_text()).get("heals", True))
 
@@ -250,7 +250,7 @@ def write_deployment(root: Path, config: Path | None, engine: str | None) -> lis
 def rules_in_force(settings: Json) -> dict[str, str]:
     """The rules of every site until it changes them: thresholds for tables, and masks wherever runs can have them.
 
-    So it is not the server that decides whether sums leave under masks.
+    So a server cannot decide that sums leave without masks.
     """
     run, sites = settings["run"], list(settings["sites"])
     rules = dict(THRESHOLDS) if has_tables(settings) else {}

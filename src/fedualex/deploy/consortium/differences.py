@@ -15,7 +15,7 @@ from ..wire import MessageError, unpack_json
 log = logging.getLogger(__name__)
 
 FILE = "differences.json"
-"""At the server: for each column and kind the sites."""
+"""The server's file of differences: the sites, by column and kind."""
 STOP, GO = "stop", "go"
 """What a run does at a doubt. It stops by default: a model in which one site has other units is certified and wrong,
 and what left the sites for it has left; to go on costs one word in the server's settings."""
@@ -31,7 +31,7 @@ TELL: Mapping[str, str] = {
     "constant": "the same in every row at {sites}",
     "far": "with single values far from all others at {sites}",
 }
-"""By kind, in a sentence about a column."""
+"""How each kind of difference is told in a sentence about a column."""
 
 Differences = dict[str, list[str]]
 """Of one site: columns by kind."""

@@ -1,4 +1,4 @@
-"""Everything at one party that a run will need, looked at in one go: `fedualex deploy doctor`."""
+"""Checks of everything that a run needs at one party: `fedualex deploy doctor`."""
 
 import os
 import shutil
@@ -24,16 +24,16 @@ from .settings import settings_of
 
 GOOD, NOTE, WRONG = "good", "note", "wrong"
 PACKAGES = {"nvflare": "nvflare", "flower": "flwr"}
-"""What an engine needs installed."""
+"""The package that each engine needs."""
 LEAST_FREE, FEW_FREE = 50 << 20, 1 << 30
-"""Bytes of a disk below which nothing can be run, and below which somebody should know."""
+"""Free bytes below which nothing can run, and below which a person should know."""
 SOON = timedelta(days=30)
 CONNECT_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What was looked at, whether it is good, and what there is to say or to do."""
+    """One check: what was looked at, whether it is in order, and what to know or do."""
 
     about: str
     state: str
@@ -45,7 +45,7 @@ Party = tuple[Path, Json]
 
 
 def examine(folder: Path, *, quick: bool = False) -> list[Finding]:
-    """All findings. quick: without reading the table, as often as one likes."""
+    """All findings. quick: without reading the table, for checks that are repeated often."""
     settings = settings_of(folder)
     looks = {name: look for name, look in LOOKS.items() if not (quick and look in SLOW)}
     findings: list[Finding] = []
@@ -220,5 +220,5 @@ SLOW = (_table,)
 
 
 def is_well(findings: list[Finding]) -> bool:
-    """Whether nothing is wrong."""
+    """Whether no finding is an error."""
     return all(finding.state != WRONG for finding in findings)

@@ -33,7 +33,7 @@ LikeOf = Callable[[int], Saddle]
 
 
 def pack_surveys(requests: Requests) -> Arrays:
-    """What sites are sent."""
+    """The requests as the arrays that sites are sent."""
     sent: Arrays = {"requests": np.array([[f, len(survey.points)] for f, survey in requests])}
     for f, places in _by_loss(requests).items():
         points = [_entries(point) for point, _, _ in places]
@@ -45,7 +45,7 @@ def pack_surveys(requests: Requests) -> Arrays:
 
 
 def unpack_surveys(arrays: Arrays, like_of: LikeOf) -> list[tuple[int, Survey]]:
-    """The requests again; a `MessageError` if they are none."""
+    """The requests from arrays; a `MessageError` if the arrays are not requests."""
     (sent,) = unpack_known(arrays)
     requests, taken = list[tuple[int, Survey]](), dict[int, int]()
     try:
@@ -127,13 +127,13 @@ def _fill(like: object, entries: Reals) -> Any:
 
 
 def pack_points(requests: Sequence[tuple[int, Any]]) -> Arrays:
-    """(fold, x) for each."""
+    """The points (fold, x) as arrays."""
     folds, entries = np.array([k for k, _ in requests]), np.stack([_entries(x) for _, x in requests])
     return pack_known([{"folds": folds, "points": entries}])
 
 
 def unpack_points(arrays: Arrays, like_of: LikeOf) -> list[tuple[int, Any]]:
-    """The same again; a `MessageError` if it is something else."""
+    """The points from arrays; a `MessageError` if the arrays are not points."""
     (sent,) = unpack_known(arrays)
     try:
         pairs = zip(sent["folds"].astype(int).tolist(), sent["points"], strict=True)
@@ -143,7 +143,7 @@ def unpack_points(arrays: Arrays, like_of: LikeOf) -> list[tuple[int, Any]]:
 
 
 class SitesWithFolds:
-    """All sites as `tables.choosing.search` asks parties."""
+    """All sites as the parties of `tables.choosing.search`."""
 
     def __init__(self, exchange: Exchange, recipe: TableRecipe):
         self.exchange, self.folds = exchange, checked_folds(recipe.selection.folds, len(exchange.order))
@@ -153,7 +153,7 @@ class SitesWithFolds:
         return self._ask(FOLD_SUMMARY, pack_known(joined_known(known)))
 
     def settle(self, known: Sequence[Sequence[Known]]) -> None:
-        """What sites keep of it until the penalty is chosen."""
+        """Tell sites what all summaries became, which they keep until the penalty is chosen."""
         self.exchange.ask_all(FOLDS, pack_known(joined_known(known)), 0, _read_ready)
 
     def surveys(self, requests: Requests) -> list[list[Surveyed]]:

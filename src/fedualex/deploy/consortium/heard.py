@@ -12,7 +12,7 @@ from .. import Engine, Reply, Request
 
 FILE = "heard.json"
 SECONDS = 1.0
-"""Between two writings: a run has many exchanges a second."""
+"""The least time between two writings: a run may have many exchanges a second."""
 
 
 @dataclass
@@ -46,7 +46,7 @@ class HeardEngine:
         return self.engine.stopped()
 
     def close(self) -> None:
-        """Let go of the engine."""
+        """Close the engine."""
         self.engine.close()
 
 

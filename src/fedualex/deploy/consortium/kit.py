@@ -44,7 +44,7 @@ from .site import SITE_FILE, TEMPLATE
 
 
 SITES_OWN = ("table", "clients")
-"""The keys of [fit] that are the sites' own affair."""
+"""The keys of [fit] that each site decides for itself."""
 RUN_KEYS = (
     "attempts",
     "least_sites",
@@ -66,7 +66,7 @@ def plan_deployment(
     run: Json,
     method: Json | None = None,
 ) -> Json:
-    """The settings that all parties are told. Sites are in sorted order, which decides sums to the last bit.
+    """The settings that all parties are told. Sites are sorted, as the order of a sum decides its last bits.
 
     fit: as for `fedualex fit`. server, run, method: as the tables of a file have them.
     """
@@ -122,7 +122,7 @@ def _check_least_sites(least: object, sites: int, secure_sums: object) -> None:
 
 
 def _check_named(fit: Json) -> None:
-    """Refuse a fit that does not say its goal and its target; of times `read_fit` asks for two columns."""
+    """Refuse a fit without a goal or a target. For times, `read_fit` asks for two columns instead."""
     timed = fit.get("goal") in GOALS and GOALS[fit["goal"]].reading.timed
     for key, what in (("goal", f"one of {', '.join(GOALS)}"), ("target", "the name of a column")):
         if fit.get(key) is None and not (timed and key == "target"):
@@ -143,7 +143,7 @@ PLAIN_KEYS = (
     "site_intercepts",
     "collinear",
 )
-"""Of [fit], what all parties are told as it is."""
+"""The keys of [fit] that all parties are told unchanged."""
 TABLES = ("fit", "method", "server", "run", "sites")
 """The tables of a file; all but [fit] may be left out."""
 LEAVES = """First the names of its columns; if all sites have the same, {exchanges} summaries of its rows: which
@@ -221,7 +221,7 @@ def _default_method(goal: str, groups: str | None, sites: int) -> str:
 def init_deployment(
     root: Path, config: Path | None, sites: str | None, fit: Json, server: Mapping[str, Any]
 ) -> list[str]:
-    """Make it; the names of its sites. Sites bring tables if there is a goal, in the file or here.
+    """Make the folder of a deployment; the names of its sites. Sites bring tables if the file or `fit` names a goal.
 
     fit, server: what was given beside the file, over which it has precedence; nothing for None.
     """

@@ -30,11 +30,11 @@ NEW, EARLIER, REMOVED = ".new", "earlier", "removed"
 """Where keys are made before they take the old ones' place; runs of other sites, at the server; folders of former
 sites."""
 OWN = (POLICY, LEDGER, HEAD, SITE_FILE)
-"""What a site wrote itself or must not forget: new keys leave it alone."""
+"""What a site wrote itself or must keep; new keys leave it as it is."""
 
 
 def add_site(root: Path, name: str, data: str | None) -> list[str]:
-    """A site more, with its data or table if it is named here; the parties with new files.
+    """Add a site, with its data or table if it is named here. Returns the parties that get new files.
 
     The earlier run is set aside: with another site the objective is another one.
     """
@@ -62,7 +62,7 @@ def add_site(root: Path, name: str, data: str | None) -> list[str]:
 
 
 def remove_site(root: Path, name: str) -> list[str]:
-    """A site less: its keys are worthless from now on, and its folder lies in `removed`; the parties with new files."""
+    """Remove a site, whose keys become worthless and whose folder moves to `removed`. Returns who gets new files."""
     layout, settings = Layout(root), settings_of(Layout(root).server)
     if name not in settings["sites"]:
         raise ConfigurationError(f"there is no site {name!r}; there are {', '.join(settings['sites'])}")
@@ -153,7 +153,7 @@ def _rekey(layout: Layout, settings: Json) -> None:
 
 
 def _set_aside(layout: Layout, settings: Json) -> None:
-    """What belongs to a run of other sites: run, model and summaries of the server, summaries of sites."""
+    """Set aside what belongs to a run of other sites: run, model and summaries of the server, summaries of sites."""
     kept = [
         path
         for path in (layout.run, layout.server / MODEL, known_file(layout.server), layout.server / PRESENT)

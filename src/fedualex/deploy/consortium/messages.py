@@ -49,12 +49,12 @@ def write_known(party: Path, known: Sequence[Known], what: str = KNOWN) -> None:
 
 
 def forget_known(party: Path) -> None:
-    """The next run asks for summaries again."""
+    """Remove the merged summaries, so that the next run asks for summaries again."""
     known_file(party).unlink(missing_ok=True)
 
 
 def digest_known(agreed: str, known: Sequence[Known]) -> str:
-    """A word for what a party was told: the goal, sites and options by theirs, and merged summaries to the last bit."""
+    """A digest of what a party was told: of the agreement, and of merged summaries to the last bit."""
     return content_digest(pack_known(known) | pack_json(agreed=agreed))
 
 
@@ -89,7 +89,7 @@ def pack_model(model: Model, **beside: Any) -> Arrays:
 
 
 def unpack_model(arrays: Mapping[str, Values]) -> Model:
-    """The model again; a MessageError if it is none that this version can read."""
+    """The model from arrays; a `MessageError` if this version cannot read it."""
     try:
         parts = dict(unpack_known(arrays)[0])
         document = json.loads(parts.pop(DOCUMENT)[0])
@@ -112,7 +112,7 @@ def unpack_place(arrays: Mapping[str, Values]) -> tuple[Reals, bool]:
 
 
 def digest_model(model: Model) -> str:
-    """A word for what a model answers, whatever is said of it beside."""
+    """A digest of how a model answers; its description does not count."""
     document, arrays = to_parts(model)
     said = {key: value for key, value in document.items() if key not in ("certificate", "training")}
     return content_digest(pack_known([arrays]) | pack_json(said=said))

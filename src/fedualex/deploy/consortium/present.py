@@ -26,7 +26,7 @@ from .site import TableSite, facts_of
 log = logging.getLogger(__name__)
 
 TASK = "present"
-"""What a site is asked: to take part with these sites alone."""
+"""The task that asks a site to take part with these sites alone."""
 FILE = "present.json"
 """In the folder of a party: the sites that take part, once that is decided."""
 LEFT_OUT = "left_out"

@@ -1,4 +1,4 @@
-"""The server of a deployment of tables: columns and summaries before the run, the model after it."""
+"""The server of a deployment of tables: what it asks of sites before a run, and the model after it."""
 
 import logging
 from collections.abc import Sequence
@@ -149,7 +149,7 @@ class TableServer:
         return merge_summaries(parts.values())
 
     def _with_ordinary(self, model: Model, known: Sequence[Known], penalty: Json) -> Model:
-        """With what the ordinary model measures at the sites, if there is one and all sites answer."""
+        """The model with the measures of the ordinary model at the sites, if there is one and all sites answer."""
         try:
             other = fit_ordinary(self.recipe, known, penalty, self._ask_effects)
         except SilentSitesError as error:
@@ -211,7 +211,7 @@ def _column_names(arrays: Arrays) -> list[str]:
 
 
 def _reader_of_word(word: str) -> Any:
-    """A reader of replies that say nothing but that something is done."""
+    """A reader of replies that only confirm that something is done, under this key."""
 
     def read(arrays: Arrays) -> bool:
         return bool(unpack_json(arrays, word)[0])

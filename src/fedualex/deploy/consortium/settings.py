@@ -36,7 +36,7 @@ from .agreement import has_tables, recipe_of_goal, server_view, site_weights
 
 SETTINGS = "deployment.json"
 DEFAULT_METHOD = "FeDualSlide"
-"""Which needs no step size, that nobody could find with the data at sites."""
+"""It needs no step size, which nobody could tune with the data at sites."""
 PATIENCE = 300.0
 """Seconds for which a run waits for sites that have failed: a machine that is started again takes as long."""
 OF_TABLES = ("on_warning", "least_sites")
@@ -124,7 +124,7 @@ def check_parties(server: Json, sites: Iterable[str]) -> None:
 
 
 def settings_of(party: Path) -> Json:
-    """What a party's folder says."""
+    """The settings in a party's folder."""
     try:
         settings: Json = json.loads((party / SETTINGS).read_text())
     except (OSError, ValueError) as error:
@@ -159,7 +159,7 @@ def party_problem(settings: Json, data: object, party: Path) -> AbstractProblem:
 
 
 def task_of(settings: Json, problem: AbstractProblem, known: Sequence[Known] | None = None) -> Task:
-    """What server and sites agree on. known: where sites have tables, what their summaries have become."""
+    """The task that server and sites agree on. known: the merged summaries, where sites have tables."""
     weights = tuple(float(site["weight"]) for site in settings["sites"].values())
     if known is not None:
         weights = site_weights(settings, known)
@@ -181,7 +181,7 @@ def task_of(settings: Json, problem: AbstractProblem, known: Sequence[Known] | N
 def _tolerance(settings: Json, problem: AbstractProblem, known: Sequence[Known]) -> float:
     """The gap at which a run ends: as was chosen, else small only where sites will give second derivatives.
 
-    They do from so many rows for each parameter on, unless their own rules differ.
+    By default they give them if they have enough rows for each parameter.
     """
     if settings["run"]["tol"] is not None:
         return float(settings["run"]["tol"])

@@ -79,7 +79,7 @@ class OwnTable:
 
     @property
     def rows(self) -> int:
-        """How many there are, held-out ones included."""
+        """How many rows the table has, held-out ones included."""
         return self.trained.rows + (0 if self.held_out is None else self.held_out.rows)
 
 
@@ -111,18 +111,18 @@ def merge_rare(table: Table, told: "Counted", recipe: TableRecipe, least: int) -
 
 
 class Counted(NamedTuple):
-    """The rows of which something is told, and which of them weigh something."""
+    """The rows that are counted, and whether each has weight."""
 
     rows: NDArray[np.intp]
     weighs: NDArray[np.bool_]
 
     def values(self, column: Values) -> tuple[Values, NDArray[np.intp]]:
-        """The different ones in these rows, no value among them, and in how many that weigh something each stands."""
+        """The different values in these rows, a missing one included, and in how many rows with weight each stands."""
         values, number = np.unique(column[self.rows], return_inverse=True)
         return values, np.bincount(number, self.weighs, len(values)).astype(int)
 
     def among(self, chosen: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """These rows of a table, as far as they are chosen."""
+        """Which rows of a table are both counted and chosen."""
         mask = np.zeros(len(chosen), bool)
         mask[self.rows] = chosen[self.rows]
         return mask
@@ -279,7 +279,7 @@ def _smallest(column: NDArray[np.generic]) -> int:
 
 
 ALL = Policy(least_held_out=1)
-"""Everything leaves."""
+"""A policy by which everything leaves."""
 MakeSite = Callable[[Any, Sequence[Known]], Site]
 """From the problem with the site's own examples, and what is known, to its side of the run."""
 
@@ -348,7 +348,7 @@ class TableSite:
         return self._add_weights(asked, np.stack([point.y for _, point in places]))
 
     def declare_summary(self, request: Request) -> Release:
-        """One sum; from the goal's own summaries on of classes and groups."""
+        """One sum; from the goal's own summaries on, sums of classes and groups."""
         known = unpack_known(request.arrays)
         self._check_known(known)
         apart = len(known) >= Encoder.exchanges
@@ -366,7 +366,7 @@ class TableSite:
         return replace(asked, parts=asked.parts if joined else None)
 
     def declare_losses_of_folds(self, request: Request) -> Release:
-        """One for each point."""
+        """One sum for each point."""
         folded = self.settled_folds()
         points = unpack_points(request.arrays, folded.like)
         return self._of_folds(Release(FOLD_LOSSES, len(points)), folded, self._read_joined())
@@ -417,7 +417,7 @@ class TableSite:
         return pack_json(columns=[name for name in self.table.trained if name not in self.recipe.beside])
 
     def summary(self, request: Request) -> Arrays:
-        """Its next summary, after these merged ones."""
+        """Its next summary, given the merged ones so far."""
         known = unpack_known(request.arrays)
         self._check_known(known)
         return pack_summary(self.answers.summarize(known))
@@ -455,7 +455,7 @@ class TableSite:
         return None if held_out is None or held_out.rows < self.least_held_out else held_out
 
     def _known(self) -> list[Known]:
-        """What was agreed on, which a table that has changed since, while this site was down, is no part of."""
+        """What the parties agreed on; refused if the table has changed since, as while this site was down."""
         if (known := self._read(KNOWN)) is None:
             raise DisagreementError("this site has not been told what the parties have agreed on")
         if reason := self._why_not_believed(known):
@@ -594,6 +594,6 @@ DECLARED: dict[str, Callable[[TableSite, Request], Release]] = {
     FOLD_LOSSES: TableSite.declare_losses_of_folds,
     EFFECTS: TableSite.declare_effects,
 }
-"""What would leave, where it is more than one sum."""
+"""What would leave in answer to each task, where that is more than one sum."""
 BEFORE = ("columns", "summary", BEGIN)
 """What is asked before the parties have agreed."""
