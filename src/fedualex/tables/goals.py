@@ -185,11 +185,15 @@ GOALS: dict[str, Goal] = {
 CLOSE, PER_ROW = 1e-8, 1e-13
 """A gap below which Newton's last step leaves coefficients four digits or more, and what the rounding of sums over rows
 may add to it for each row (benchmarks/results/fits.md)."""
+NEAR = 1e-6
+"""The same for methods whose steps are no whole Newton steps, so that each further digit takes some exchanges more."""
 
 
 def default_tolerance(goal: str, method: Method, rows: int) -> float:
     """The certified gap at which a run ends that nobody chose: a small one where few more exchanges reach it."""
-    return max(CLOSE, PER_ROW * rows) if method.asks_curvature else GOALS[goal].structure.tol
+    if not method.asks_curvature:
+        return GOALS[goal].structure.tol
+    return max(NEAR if method.asks_alike else CLOSE, PER_ROW * rows)
 
 
 OPTIONS = tuple(dict.fromkeys(name for goal in GOALS.values() for name in goal.structure.options))

@@ -134,10 +134,12 @@ def test_columns_that_x_does_not_have_are_refused(tmp_path):
             site.work(wrong)
 
 
-@pytest.mark.parametrize(("rows", "tol"), [(60, 1e-8), (30, 1e-3)])
-def test_a_small_tolerance_is_the_default_where_sites_have_rows_enough_for_second_derivatives(tmp_path, rows, tol):
-    write_sites(tmp_path, dict.fromkeys(ROWS, rows), GOALS["logistic"])
-    root = deployment(tmp_path, "on", goal="logistic", **GOALS["logistic"])
+@pytest.mark.parametrize(("goal", "rows", "tol"), [("logistic", 60, 1e-8), ("logistic", 30, 1e-3), ("fair", 60, 1e-6)])
+def test_a_small_tolerance_is_the_default_where_sites_have_rows_enough_for_second_derivatives(
+    tmp_path, goal, rows, tol
+):
+    write_sites(tmp_path, dict.fromkeys(ROWS, rows), GOALS[goal])
+    root = deployment(tmp_path, "on", goal=goal, **GOALS[goal])
     run_in_threads(root)
     assert models.load(root / "server").certificate["tol"] == tol
 
