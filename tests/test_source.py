@@ -52,3 +52,54 @@ def test_any_stands_only_where_a_library_has_no_type():
             target.id for node in plain for target in node.targets if path.name not in ("accepted.py", "arrays.py")
         }
     assert (used / lines <= 0.012, named) == (True, {"Tree", "StepSize"})
+
+
+IRREGULAR = """
+    begun bent borne bought brought built caught chosen done drawn driven fallen felt forgotten found given gone grown
+    heard held hidden kept laid led lent lost made meant met paid said seen sent shown spent spoken stood sunk taken
+    taught thought thrown told torn understood won worn written
+"""
+NO_PARTICIPLES = {"exceed", "feed", "need", "proceed", "seed", "speed", "succeed"}
+NO_NOUNS = "above anywhere as at away by down for from in of on out over per to up with x y z"
+"""After a participle these leave a name without a noun."""
+ALLOWED = {
+    # Names that users see: of the package, or of what they extend.
+    "added", "bundled", "calibrated", "clipped", "constrained", "encoded", "held_out", "held_out_of", "reweighted",
+    "sampled", "scaled", "settled", "stopped", "surveyed", "unlimited", "unseen", "weighed",
+    # Names within public classes, and a decorator that reads as a declaration.
+    "added_up", "asked_y", "bent", "built", "built_from", "told",
+}  # fmt: skip
+"""Known, beside these, is a noun: what all sites' summaries add up to."""
+
+
+def is_participle(word):
+    regular = word.endswith("ed") and word not in NO_PARTICIPLES
+    return regular or not {word, word.removeprefix("un")}.isdisjoint(IRREGULAR.split())
+
+
+def is_bare_participle(name):
+    """`weighed`, `sent_above` and `not_reached`, but neither `held_out_losses` nor `find_marked`."""
+    first, *others = name.strip("_").removeprefix("not_").lower().split("_")
+    return is_participle(first) and all(is_participle(word) or word in NO_NOUNS.split() for word in others)
+
+
+def test_no_function_is_named_by_a_participle():
+    """A function is a verb, or a noun for what it returns."""
+    for name, bare in {
+        "weighed": 1,
+        "_sent_above": 1,
+        "not_reached": 1,
+        "held_out_losses": 0,
+        "find_marked": 0,
+    }.items():
+        assert is_bare_participle(name) == bare
+    named = {function.name for path in SOURCES for function in functions(path) if is_bare_participle(function.name)}
+    assert (named - ALLOWED, ALLOWED - named) == (set(), set())
+
+
+def test_no_variable_is_named_by_having_been_found():
+    """A name says what it is: a survey, a solution, a match."""
+    for path in SOURCES:
+        nodes = [node for function in functions(path) for node in ast.walk(function)]
+        variables = {node.id for node in nodes if isinstance(node, ast.Name)}
+        assert "found" not in variables | {node.arg for node in nodes if isinstance(node, ast.arg)}, path
