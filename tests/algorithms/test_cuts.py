@@ -27,6 +27,15 @@ def agnostic(count=4, rows=240, columns=4, *, numbers=False, **options):
     return fx.problems.agnostic(X, number if numbers else label, site, **options)
 
 
+def counts(**options):
+    """Loss and gradient are exponentials of scores, of which some columns make large ones."""
+    rng = np.random.default_rng(2)
+    X = np.column_stack([rng.normal(size=(600, 3)), rng.exponential(size=600) ** 2])
+    site = np.arange(600) % 4
+    count = rng.poisson(np.exp(0.6 + X @ [0.3, -0.2, 0.1, 0.25] + 0.1 * site).clip(max=60))
+    return fx.problems.agnostic(X, count, site, loss="poisson", **options)
+
+
 PROBLEMS = {
     "capped": lambda: agnostic(l1=0.005, spread=0.1, cvar=0.5),
     "simplex": lambda: agnostic(l1=0.005),
@@ -117,6 +126,12 @@ def test_of_many_surveys_those_without_a_place_in_a_bound_are_forgotten(monkeypa
     run = fx.solve(problem, fx.FeDualCuts(), rounds=60, tol=1e-6)
     assert run.status is fx.Status.OPTIMAL
     assert run.exchanges > 7
+
+
+def test_secants_of_steps_that_were_much_too_long_do_not_end_a_run():
+    """They bent so much that every later step was of length 0."""
+    run = fx.solve(counts(l1=0.003, cvar=0.5), fx.FeDualCuts(), rounds=80, tol=1e-4)
+    assert run.status is fx.Status.OPTIMAL
 
 
 def test_a_step_that_is_too_long_is_damped():

@@ -31,6 +31,8 @@ BELOW = 0.3
 """How far below the upper bound all cuts are at the next y, as a share of the gap."""
 FLAT = 1e-12
 """A secant that bends less, as a share of the lengths of step and change, is none."""
+STEEP = 10.0
+"""How many times more than the second derivatives along it a secant may bend."""
 
 Floats = NDArray[np.float64]
 
@@ -63,7 +65,10 @@ class Surveys(NamedTuple):
         return Surveys(points, operators, values, int(self.held) - 1)
 
     def bend(self, second: Vector, split: int) -> Floats:
-        """Second derivatives in x with the secants between surveys at one y (Broyden, Fletcher, Goldfarb, Shanno)."""
+        """Second derivatives in x with the secants between surveys at one y (Broyden, Fletcher, Goldfarb, Shanno).
+
+        A secant that is STEEP is taken for one that bends as much as that: the step was too long (as Powell damps).
+        """
         A, points, operators = (np.asarray(part) for part in (second, self.points, self.operators))
         for one, other in pairwise(range(int(self.held))):
             step, change = (part[other, :split] - part[one, :split] for part in (points, operators))
@@ -71,8 +76,10 @@ class Surveys(NamedTuple):
             if same_y and along > FLAT * np.linalg.norm(step) * np.linalg.norm(change):
                 own = A @ step
                 if (length := step @ own) > 0:
+                    if along > STEEP * length:
+                        change = own + (STEEP - 1) * length / (along - length) * (change - own)
                     A = A - np.outer(own, own) / length
-                A = A + np.outer(change, change) / along
+                A = A + np.outer(change, change) / (step @ change)
         return A
 
 
