@@ -25,6 +25,8 @@ from fedualex.estimators import (
     FederatedMultiTask,
     FederatedPoissonRegression,
     FederatedRobustRegression,
+    LimitedClassifier,
+    LimitedRegressor,
     NeymanPearsonClassifier,
 )
 
@@ -40,6 +42,8 @@ ALL = [
     AgnosticClassifier(),
     FederatedAUCClassifier(),
     NeymanPearsonClassifier(),
+    LimitedClassifier(),
+    LimitedRegressor(1e9),
 ]
 
 

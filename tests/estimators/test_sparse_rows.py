@@ -17,6 +17,7 @@ from fedualex.estimators import (
     FederatedAUCClassifier,
     FederatedLasso,
     FederatedLogisticRegression,
+    LimitedClassifier,
     NeymanPearsonClassifier,
 )
 from fedualex.estimators.base import Scale, by_client, check_data, linear_scores
@@ -29,6 +30,7 @@ TRIED = {
     "lasso": FederatedLasso(alpha=0.02, tol=1e-7),
     "agnostic": AgnosticClassifier(l1=0.02, l2=0.1, tol=1e-5),
     "neyman-pearson": NeymanPearsonClassifier(limit=0.5, l2=0.05, tol=1e-6),
+    "limits": LimitedClassifier(0.66, l2=0.05, tol=1e-6),
     "auc": FederatedAUCClassifier(l1=0.01, l2=0.1, tol=1e-6),
 }
 

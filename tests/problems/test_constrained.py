@@ -182,5 +182,5 @@ def test_bad_input_is_refused_in_one_sentence(changes, message):
 
 def test_violation_is_of_constrained_problems():
     game = fx.problems.matrix_game(np.eye(2))
-    with pytest.raises(TypeError, match=r"violation is for a problem made by fx.problems.constrained"):
+    with pytest.raises(TypeError, match=r"violation is for a problem with limits"):
         violation(game, fx.Saddle(np.ones(2) / 2, np.ones(2) / 2))

@@ -12,7 +12,7 @@ from support.references import minimize as solver_minimum
 
 import fedualex as fx
 from fedualex.compiling import double
-from fedualex.problems import CoxRecipe, FairCoxRecipe, Rows, cox, fair_cox, gather
+from fedualex.problems import CoxRecipe, FairCoxRecipe, LimitedCoxRecipe, Rows, cox, fair_cox, gather
 from fedualex.problems.curvature import DifferentiatedSurveyor, surveyor_of
 from fedualex.problems.risk_sets import RiskSets, Shares, concordance_sums, cut_of_step, second_of, slope_of
 
@@ -193,14 +193,21 @@ def test_the_domain_holds_the_solution():
 
 def parts(X, time, event, clients):
     pairs = np.stack([time, event], axis=1)
-    return [Rows(X[clients == c], pairs[clients == c]) for c in np.unique(clients)]
+    return [Rows(X[clients == c], pairs[clients == c], None, clients[clients == c]) for c in np.unique(clients)]
+
+
+RECIPES = (
+    CoxRecipe(l2=0.1),
+    FairCoxRecipe(l2=0.1),
+    LimitedCoxRecipe(l2=0.1, limits={0: 0.9, 2: 0.8}, multiplier=9.0),
+)
 
 
 def test_what_a_client_sends_does_not_depend_on_how_many_rows_it_has():
     X, time, event, clients = times(rows=60)
     whole = parts(X, time, event, clients)
-    few = [Rows(own.X[:10], own.y[:10]) for own in whole]
-    for recipe in (CoxRecipe(l2=0.1), FairCoxRecipe(l2=0.1)):
+    few = [own.of(np.arange(len(own.y)) < 10) for own in whole]
+    for recipe in RECIPES:
         known = gather(recipe, whole)
         for number in range(recipe.exchanges):
             sent = [recipe.summarize(some[0], known[:number], 0).shapes for some in (whole, few)]
@@ -212,14 +219,14 @@ def test_what_leaves_a_client_is_what_the_docs_list():
         r"^### `(.*)`\n", (Path(__file__).parents[2] / "docs/recipes.md").read_text(), flags=re.MULTILINE
     )
     whole = parts(*times())
-    for recipe in (CoxRecipe(l2=0.1), FairCoxRecipe(l2=0.1)):
+    for recipe in RECIPES:
         text = sections[0].partition("## The recipes")[2] + sections[sections.index(type(recipe).__name__) + 1]
         listed = re.findall(r"^\| (\d) \| `(.*?)` \| (.*?) \| `(.*?)` \|", text, flags=re.MULTILINE)
         known = gather(recipe, whole)
         for k in range(recipe.exchanges):
             sent = recipe.summarize(whole[0], known[:k], 0)
             own = {
-                name: (kind, eval(shape, {"d": 4, "groups": 3}))
+                name: (kind, eval(shape, {"d": 4, "groups": 3, "limited": 2}))
                 for number, name, kind, shape in listed
                 if int(number) == k + 1
             }

@@ -33,6 +33,7 @@ GOALS = {
     "low-rank": {"target": ["days", "dose"]},
     "cox": {"time": "until", "event": "died"},
     "fair-cox": {"time": "until", "event": "died"},
+    "limits-cox": {"time": "until", "event": "died", "groups": "ward", "limit": {"A": 0.97}},
 }
 """The options of each goal that a deployment may have, and of `fair` with groups that are spread over sites."""
 SAME = 1e-9

@@ -11,12 +11,13 @@ from support.patients import HOSPITALS, columns, write
 from support.references import minimize
 
 from fedualex import models
+from fedualex.deploy.consortium.deployment import failure_of
 from fedualex.deploy.consortium.kit import write_table_deployment
 from fedualex.deploy.consortium.messages import read_known
 from fedualex.deploy.policy import POLICY
 from fedualex.runs.settings import ConfigurationError
 from fedualex.tables.fit import fit_into, plan_fit
-from fedualex.tables.limits import OTHERS, describe_unmet, limited_labels
+from fedualex.tables.limits import OTHERS, describe_reached, describe_unmet, limited_labels
 
 GOALS = {
     "limits": {"target": "outcome", "limit": {"A": 0.245, "B": 0.18}, "ignore": ["days"]},
@@ -136,15 +137,7 @@ def test_held_out_rows_choose_the_penalty(place):
 def test_sites_have_the_model_of_a_fit(place, goal, masks):
     fit = {**FIT, **GOALS[goal], "goal": goal} | ({"limit": {"B": 0.04}} if goal == "limits-regression" else {})
     here = fit_into(place / "fit", plan_fit(fit, place))
-    own = {name: {"table": str(place / f"{name}.csv")} for name in HOSPITALS}
-    for name in HOSPITALS:
-        drop(place / f"{name}.csv", fit["ignore"])
-    wanted = {key: value for key, value in fit.items() if key not in ("table", "clients", "ignore")}
-    write_table_deployment(place / "there", wanted, own, {}, {"secure_sums": masks, "timeout": 300.0})
-    for name in HOSPITALS:  # rules that merge rare categories would make another table
-        (place / "there" / "sites" / name / POLICY).write_text("least_held_out = 5\n")
-    run_in_threads(place / "there")
-    there = models.load(place / "there" / "server")
+    there = deploy(place, fit, masks)
     np.testing.assert_allclose(there.weights, here.weights, atol=1e-9)
     np.testing.assert_allclose(there.bias, here.bias, atol=1e-9)
     known = read_known(place / "there" / "server")
@@ -152,6 +145,57 @@ def test_sites_have_the_model_of_a_fit(place, goal, masks):
     assert there.certificate["exchanges"] == here.certificate["exchanges"]
     own, other = (found.training["ordinary"]["held_out"]["overall"] for found in (here, there))
     assert other == pytest.approx(own, abs=1e-6)
+
+
+def deploy(place, wanted, masks):
+    """Run a deployment of the hospitals' tables, beside which that of all is."""
+    own = {name: {"table": str(place / f"{name}.csv")} for name in HOSPITALS}
+    for name in HOSPITALS:
+        drop(place / f"{name}.csv", wanted["ignore"])
+    fit = {key: value for key, value in wanted.items() if key not in ("table", "clients", "ignore")}
+    write_table_deployment(place / "there", fit, own, {}, {"secure_sums": masks, "timeout": 300.0})
+    for name in HOSPITALS:  # rules that merge rare categories would make another table
+        (place / "there" / "sites" / name / POLICY).write_text("least_held_out = 5\n")
+    run_in_threads(place / "there")
+    return models.load(place / "there" / "server")
+
+
+UNREACHABLE = {
+    "limits": {"A": 0.2, "B": 0.1},
+    "limits-regression": {"A": 0.02, "B": 0.02},
+    "limits-counts": {"A": 0.3, "B": 0.3},
+}
+
+
+@pytest.mark.parametrize(
+    ("goal", "masks"),
+    [
+        ("limits", "on"),
+        *(pytest.param(*case, marks=pytest.mark.slow) for case in (("limits", "off"), ("limits-regression", "on"))),
+        pytest.param("limits-counts", "on", marks=pytest.mark.slow),
+    ],
+)
+def test_between_sites_limits_that_no_model_meets_are_proved_to_be_none(place, goal, masks):
+    wanted = {**FIT, **GOALS[goal], "goal": goal, "limit": UNREACHABLE[goal], "tol": 1e-6}
+    words = r"there is no model: the limits are infeasible: no model in this domain violates less than 0.*: ward = A to"
+    with pytest.raises(ConfigurationError, match=words):
+        deploy(place, wanted, masks)
+    run = place / "there" / "server" / "run"
+    status = json.loads((run / "status.json").read_text())
+    assert status["stop"] == "INFEASIBLE"
+    _, _, groups, _ = stated(plan_fit(wanted, place))
+    least = minimize(cp.maximum(*(groups[name] - limit for name, limit in UNREACHABLE[goal].items())))
+    assert 0.8 * least <= float(status["least_violation"]) <= least + 1e-7
+    assert "nothing differs" in cli("verify", run).output
+    assert not (place / "there" / "server" / "model").exists()
+    assert "there is no model" in failure_of(place / "there" / "server")
+
+
+def test_between_sites_each_limited_group_has_its_sentence(place):
+    model = deploy(place, {**FIT, **GOALS["limits"], "goal": "limits", "tol": 1e-6}, "on")
+    told = next(said for said in model.training["done"] if said.startswith("Limited losses"))
+    assert "ward = A 0.245 (at most 0.245)" in told
+    assert "(at most 0.18)" in told
 
 
 def drop(file, names):
@@ -167,7 +211,7 @@ REFUSED = {
     "no group": ({"limit": 0.4}, "limit of the goal limits must name groups and numbers, as north=0.4, got 0.4"),
     "nothing": ({"limit": None}, "limit of the goal limits must name groups and numbers, as north=0.4, got None"),
     "few rows": ({"least_rows": 200}, "limit: 'B' of 'ward' has 106 rows to train on, and what fewer than 200 lose"),
-    "another goal": ({"goal": "fair"}, "limits of groups are for the goals limits, limits-regression, limits-counts, got"),
+    "another goal": ({"goal": "fair"}, "limits of groups are for the goals limits, limits-regression, limits-counts, limits-cox, got"),
     "a class": ({"goal": "neyman-pearson", "groups": None}, "limits of groups are for the goals limits"),
     "no groups": ({"groups": None, "clients": 3}, "the goal limits needs groups, the column whose values limit names"),
 }  # fmt: skip
@@ -197,5 +241,8 @@ def test_words_of_the_command_line():
 
 def test_groups_are_named_as_tables_and_people_write_them():
     assert limited_labels(np.array([1.0, 2.0, 3.0]), {"1": 0.3, "3.0": 0.2}).tolist() == ["1", OTHERS, "3.0"]
-    assert describe_unmet(1e-9, {"a": 0.3}) == describe_unmet(None, {"a": 0.3}) == ""
-    assert describe_unmet(0.01, {"a": 0.3}).endswith("one is exceeded by 0.01.")
+    limits = {"b": 0.2, "a": 0.3}
+    assert describe_unmet("ward", limits, np.array([1e-9, -0.1])) == ""
+    assert describe_unmet("ward", limits, np.array([0.01, -0.1])).endswith(": that of ward = a is exceeded by 0.01.")
+    told = describe_reached("ward", limits, np.array([0.01, -0.1]), timed=False)
+    assert told.endswith(": ward = a 0.31 (at most 0.3), ward = b 0.1 (at most 0.2).")

@@ -129,7 +129,7 @@ def test_options_that_do_not_fit_are_refused(tmp_path):
     path = write(tmp_path / "t.csv", columns(rows=40), died=[0] * 40)
     assert "every row of every client is censored" in refused("fit", path, *FIT)
     assert "needs time and event, the names of two columns" in refused("fit", path, "--goal", "cox", "--time", "days")
-    assert "time and event are for the goals cox, fair-cox, got the goal lasso" in refused(
+    assert "time and event are for the goals cox, fair-cox, limits-cox, got the goal lasso" in refused(
         "fit", path, *FIT, "--goal", "lasso"
     )
     assert "has no column 'dayz'" in refused("fit", path, "--time", "dayz", "--event", "died")

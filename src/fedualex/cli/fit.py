@@ -88,8 +88,8 @@ class NumberOr(click.ParamType):  # type: ignore[type-arg]  # older versions hav
 PENALTY, FOLDS = NumberOr(float, "auto"), NumberOr(int, "sites")
 OPTIONS = (
     click.option("--target", help="The column to predict; low-rank: several, with commas between them."),
-    click.option("--time", help="cox, fair-cox: the column of times, in place of a target."),
-    click.option("--event", help="cox, fair-cox: the column that is 1 if the event happened at that time, else 0."),
+    click.option("--time", help="cox, fair-cox, limits-cox: the column of times, in place of a target."),
+    click.option("--event", help="Beside --time: the column that is 1 if the event happened at that time, else 0."),
     click.option("--groups", help="fair: the column whose groups are served, whoever holds their rows; no feature."),
     click.option("--weights", help="The column that says how much a row counts, a number >= 0; no feature."),
     click.option(
@@ -110,7 +110,7 @@ OPTIONS = (
     click.option(
         "--goal",
         help="logistic, fair, auc, neyman-pearson, limits, lasso, fair-regression, limits-regression, robust, poisson, "
-        "fair-counts, limits-counts, low-rank, cox or fair-cox.",
+        "fair-counts, limits-counts, low-rank, cox, fair-cox or limits-cox.",
     ),
     click.option(
         "--l1", type=PENALTY, help="Weight of the l1 penalty, larger is sparser; auto: what held-out rows choose."
@@ -129,8 +129,8 @@ OPTIONS = (
         "--limit",
         multiple=True,
         callback=_limits,
-        help="GROUP=NUMBER: the largest mean loss of a group (--groups, or a client). May be repeated. neyman-pearson: "
-        "NUMBER, of the limited class.",
+        help="GROUP=NUMBER: the largest mean loss of a group (--groups, or a client), of times to an event as a share "
+        "of that without a model. May be repeated. neyman-pearson: NUMBER, of the limited class.",
     ),
     click.option("--limited", help="neyman-pearson: the class whose loss is limited; the first in sorted order."),
     click.option(

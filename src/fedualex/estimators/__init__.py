@@ -13,6 +13,7 @@ from .classifiers import (
     FederatedLogisticRegression,
     NeymanPearsonClassifier,
 )
+from .limited import LimitedClassifier, LimitedRegressor
 from .regressors import (
     FederatedGroupLasso,
     FederatedLasso,
@@ -37,5 +38,7 @@ __all__ = [
     "FederatedPoissonRegression",
     "FederatedRegressor",
     "FederatedRobustRegression",
+    "LimitedClassifier",
+    "LimitedRegressor",
     "NeymanPearsonClassifier",
 ]

@@ -13,6 +13,7 @@ from .convexity import ConvexityCheck, check_convex_concave
 from .cox import CoxRecipe, FairCoxRecipe, cox, fair_cox
 from .general import Problem
 from .known import Floor
+from .limited_cox import LimitedCoxRecipe, limited_cox
 from .low_rank import LowRankRecipe, low_rank
 from .metrics import ClientMetrics, client_metrics
 from .paper import (
@@ -48,6 +49,7 @@ __all__ = [
     "FairCoxRecipe",
     "Floor",
     "GaussianNoise",
+    "LimitedCoxRecipe",
     "LowRankRecipe",
     "Minibatch",
     "Problem",
@@ -69,6 +71,7 @@ __all__ = [
     "federated_lasso",
     "federated_low_rank",
     "gather",
+    "limited_cox",
     "low_rank",
     "matrix_game",
     "noisy_matrix_game",

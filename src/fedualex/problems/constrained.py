@@ -1,6 +1,7 @@
 """Learning under constraints on losses: Neyman-Pearson, limits for clients, limits for any groups of rows."""
 
 import warnings
+from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
@@ -32,13 +33,26 @@ from .rows import Data, Rows, class_column, features, label_column, split_rows
 from .scores import ScoreSum, linear_rows, linear_score, score_examples
 
 
-class Lagrangian(Majorized, Smooth):
-    """(share_0 + <lam, shares>) loss(<w, row> + b, label) - <lam, limits>; share_g is n / n_g in group g, else 0."""
+class AbstractLagrangian(Smooth):
+    """loss_0(x) + <lam, losses of groups(x) - limits> of one example, all losses >= 0; y is {"multipliers": lam}."""
 
-    family: Family
     limits: Limits
     feasible: bool = eqx.field(static=True)
     """Whether some model of the domain is known to meet all limits."""
+
+    @abstractmethod
+    def without_objective(self) -> Smooth | Majorized:
+        """The same without loss_0."""
+
+
+class Lagrangian(AbstractLagrangian, Majorized):
+    """(share_0 + <lam, shares>) loss(<w, row> + b, label) - <lam, limits>; share_g is n / n_g in group g, else 0."""
+
+    family: Family
+
+    def without_objective(self) -> "Excess":
+        """With share_0 = 0 in every example."""
+        return Excess(self)
 
     def __call__(self, x: Tree, y: Tree, example: Tree) -> Array:
         lam, shares = y["multipliers"], example["shares"]
@@ -91,8 +105,8 @@ def _without_objective(example: Tree) -> Tree:
 def phase_one(problem: AbstractProblem) -> Problem | None:
     """min_x max_g (loss_g(x) - limit_g) = min_x max_{lam on the simplex} sum_g lam_g (loss_g(x) - limit_g).
 
-    problem: one made by `constrained`. Data, clients and the domain of x are its own, and there is no penalty, so that
-        the value is the least violation in this domain: above 0, no model of the domain meets all limits.
+    problem: one with limits, as of `constrained`. Data, clients and the domain of x are its own, and there is no
+        penalty, so that the value is the least violation in this domain: above 0, no model of it meets all limits.
     Returns None for a problem without limits. Losses are >= 0, so at the vertex lam of the least limit f is at least
     -limit, which is its floor (lowered by UNIT for each client and some more: weights sum to 1 up to rounding).
     """
@@ -100,7 +114,8 @@ def phase_one(problem: AbstractProblem) -> Problem | None:
         return None
     sets = {name: Euclidean(domain_of(part.regularizer)) for name, part in problem.geometry.parts.x.items()}
     geometry = Product(Saddle(sets, {"multipliers": EntropicSimplex()}))
-    relaxed = eqx.tree_at(lambda p: (p.f, p.geometry), with_smoothness(problem, None), (Excess(f), geometry))
+    parts = f.without_objective(), geometry
+    relaxed = eqx.tree_at(lambda p: (p.f, p.geometry), with_smoothness(problem, None), parts)
     limits = np.asarray(f.limits, np.float64)
     vertex = np.where(np.arange(limits.size) == np.argmin(limits), 1.0, 0.0)
     least = -limits.min() * (1 + (problem.weights.size + 32) * UNIT)
@@ -134,9 +149,9 @@ def exceeds(problem: AbstractProblem, violation: float | None) -> bool:
     return f is not None and violation is not None and violation > SLIGHT * float(np.max(np.asarray(f.limits)))
 
 
-def lagrangian_of(problem: AbstractProblem) -> Lagrangian | None:
+def lagrangian_of(problem: AbstractProblem) -> AbstractLagrangian | None:
     """The loss of a problem with limits; None of one without."""
-    return problem.f if isinstance(problem, Problem) and isinstance(problem.f, Lagrangian) else None
+    return problem.f if isinstance(problem, Problem) and isinstance(problem.f, AbstractLagrangian) else None
 
 
 def largest_violation(problem: AbstractProblem, g: Saddle | None, error: Scalar | Vector | None = None) -> float | None:
@@ -165,7 +180,7 @@ def violation(problem: AbstractProblem, z: Saddle) -> Reals:
     problem, z: a problem with limits, and a point.
     """
     if lagrangian_of(problem) is None:
-        raise TypeError(f"violation is for a problem made by fx.problems.constrained, got {short(problem)}")
+        raise TypeError(f"violation is for a problem with limits, as of fx.problems.constrained, got {short(problem)}")
     with double():
         z = problem.validate_point(z)
         above = excess(problem.operator(z))
@@ -308,7 +323,7 @@ class ConstrainedRecipe(AbstractRecipe):
         family = self.family()
         if not known:
             parts = family.opening(rows, rows.shares) if self._is_bounded else family.spread(rows)
-            labels = {"groups": rows.labels(_group(rows)), **parts.pop("labels", {})}
+            labels = {"groups": rows.labels(find_groups(rows)), **parts.pop("labels", {})}
             return self.opening(rows, client, labels=labels, **parts)
         masses, constants = self._members(rows, known) * rows.shares, self._constants(known)
         losses = constant_losses(family, constants, family.encoded(rows, known), masses)
@@ -338,7 +353,7 @@ class ConstrainedRecipe(AbstractRecipe):
         features = known[1][family.evidence_rows].shape[-1]
         zero = {"multipliers": np.zeros(tau.size)}
         return self.built(
-            Lagrangian(family, tau, feasible=self.multiplier is None),
+            Lagrangian(tau, self.multiplier is None, family),
             known,
             data,
             x={"weights": penalty.regularizer(ball, (features,)), "bias": bias},
@@ -368,7 +383,7 @@ class ConstrainedRecipe(AbstractRecipe):
         """Which rows count in loss_0 and in each limited group's loss."""
         names = known[0]["groups"]
         limited, _ = limited_groups(names, self.limits)
-        group = rows.numbers(_group(rows), names)
+        group = rows.numbers(find_groups(rows), names)
         free = np.ones(len(group), bool) if self.of_all or limited.size == names.size else ~np.isin(group, limited)
         return np.concatenate([free[None], group == limited[:, None]])
 
@@ -399,7 +414,8 @@ def constant_losses(family: Family, constants: Reals, target: Reals, masses: Rea
     return total
 
 
-def _group(rows: Rows) -> Values:
+def find_groups(rows: Rows) -> Values:
+    """The group of each row, whose loss may have a limit."""
     if rows.group is None:
         raise ValueError("rows must have groups, whose losses have limits; got rows without")
     return rows.group

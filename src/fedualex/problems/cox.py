@@ -1,5 +1,6 @@
 """Cox regression whose strata are the clients: risk sets never cross a client, and only sums leave it."""
 
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
@@ -48,13 +49,73 @@ def times_and_events(y: object, rows: int, name: str = "y") -> NDArray[np.float6
 # One client's stratum as one example: all that a loss of rows cannot be.
 
 
-class PartialLikelihood(Smooth):
-    """sum_e c_e (log(sum over the risk set of weight exp(<w, row>)) - <w, row_e> - log weight_e) of a whole stratum.
+class Mixing(NamedTuple):
+    """How the y of a problem, as a vector, weighs groups of events: q = base + matrix y; f has <level, y> beside."""
 
-    With y, the coefficient of an event of group g is q_g c_e, q = (1 - spread) y + spread prior, and every loss is less
-    "null", what it is at w = 0 up to a constant. An example has {"row", "event", "weight", "last"}, as `RiskSets`
-    orders rows, where "event" has the coefficients; of groups "group" and "null" too. Rows after the last risk set are
-    padding.
+    base: Reals
+    matrix: Reals
+    level: Reals
+
+    @classmethod
+    def none(cls) -> "Mixing":
+        """Of one group, without y."""
+        return cls(np.ones(1), np.zeros((1, 0)), np.zeros(0))
+
+    def at(self, y: Reals) -> Reals:
+        """q, by group."""
+        return np.asarray(self.base + self.matrix @ y)
+
+
+class RiskLoss(Smooth):
+    """sum_e q_e c_e (log(sum over the risk set of weight exp(<w, row>)) - <w, row_e> - log weight_e - null_e) of a
+    whole stratum, with q that of the group of e.
+
+    An example has {"row", "event", "weight", "last"}, as `RiskSets` orders rows, where "event" has the coefficients c;
+    of groups "group", and "null" where losses are less something. Rows after the last risk set are padding.
+    """
+
+    @abstractmethod
+    def __call__(self, x: Tree, *beside: Tree) -> Array:
+        """beside: y where there is one, and an example."""
+
+    @abstractmethod
+    def make_mixing(self, size: int) -> Mixing:
+        """The weights of groups. size: the number of entries of y."""
+
+    def surveyor(self, problem: Problem) -> "RiskSurveyor | None":
+        """In closed form, where the data is here."""
+        if problem.data is None or not problem.clients:
+            return None
+        examples = problem.data.examples
+        each = (jax.tree.map(lambda leaf, m=m: np.asarray(leaf[m, 0]), examples) for m in range(problem.clients))
+        return RiskSurveyor(
+            problem, self, np.asarray(problem.weights, float).tolist(), [find_events(one) for one in each]
+        )
+
+
+def find_losses(x: Tree, example: Tree) -> Array:
+    """The loss of every row as if it had an event, without "null"."""
+    score = example["row"] @ x["weights"] + jnp.log(example["weight"])
+    return jax.lax.cumlogsumexp(score)[example["last"]] - score
+
+
+def bound_jacobians(examples: Tree, groups: int) -> tuple[Reals, Reals]:
+    """Of the events of each group, at q = 1: a bound of the second derivative, and one of the slope.
+
+    A covariance of rows of norm <= r is at most r^2, a slope at most 2 r. examples: the strata of one client.
+    """
+    each = (jax.tree.map(lambda leaf, k=k: np.asarray(leaf[k]), examples) for k in range(len(examples["event"])))
+    bounds = [find_events(one) for one in each]
+    group = np.concatenate([own.group for own in bounds])
+    curved = np.bincount(group, np.concatenate([own.counts * own.risk.reach**2 for own in bounds]), groups)
+    sloped = np.bincount(group, np.concatenate([own.counts * 2 * own.risk.reach for own in bounds]), groups)
+    return curved / len(bounds), sloped / len(bounds)
+
+
+class PartialLikelihood(RiskLoss):
+    """All events alike, or with y their groups by q = (1 - spread) y + spread prior.
+
+    With y every loss is less "null", what it is at w = 0 up to a constant.
     """
 
     spread: Number = 0.0
@@ -62,8 +123,7 @@ class PartialLikelihood(Smooth):
 
     def __call__(self, x: Tree, *beside: Tree) -> Array:
         *y, example = beside
-        score = example["row"] @ x["weights"] + jnp.log(example["weight"])
-        losses = jax.lax.cumlogsumexp(score)[example["last"]] - score
+        losses = find_losses(x, example)
         if not y:
             return jnp.vdot(example["event"], losses)
         return jnp.vdot(example["event"] * self.shares(y[0])[example["group"]], losses - example["null"])
@@ -74,26 +134,20 @@ class PartialLikelihood(Smooth):
             return y
         return (1 - cast_like(self.spread, y)) * y + cast_like(self.spread, y) * cast_like(self.prior, y)
 
-    def jacobian_bound(self, examples: Tree, problem: AbstractProblem) -> float:
-        """Of the blocks xx and xy: a covariance of rows of norm <= r is at most r^2, a slope at most 2 r."""
-        each = (jax.tree.map(lambda leaf, k=k: np.asarray(leaf[k]), examples) for k in range(len(examples["event"])))
-        bounds = [_events_of(one) for one in each]
-        groups = np.concatenate([own.group for own in bounds])
-        curved = np.bincount(groups, np.concatenate([own.counts * own.risk.reach**2 for own in bounds]))
-        crossed = np.bincount(groups, np.concatenate([own.counts * 2 * own.risk.reach for own in bounds]))
-        if problem.like.y is None:
-            return float(curved.sum()) / len(bounds)
-        return norm_of_blocks(float(curved.max()) / len(bounds), (1 - float(self.spread)) * float(crossed.max()))
+    def make_mixing(self, size: int) -> Mixing:
+        """q as a function of y."""
+        if not size:
+            return Mixing.none()
+        spread = 0.0 if self.prior is None else float(self.spread)
+        prior = np.zeros(size) if self.prior is None else np.asarray(self.prior, float)
+        return Mixing(spread * prior, (1 - spread) * np.eye(size), np.zeros(size))
 
-    def surveyor(self, problem: Problem) -> "RiskSurveyor | None":
-        """In closed form, where the data is here."""
-        if problem.data is None or not problem.clients:
-            return None
-        examples = problem.data.examples
-        each = (jax.tree.map(lambda leaf, m=m: np.asarray(leaf[m, 0]), examples) for m in range(problem.clients))
-        return RiskSurveyor(
-            problem, self, np.asarray(problem.weights, float).tolist(), [_events_of(one) for one in each]
-        )
+    def jacobian_bound(self, examples: Tree, problem: AbstractProblem) -> float:
+        """Of the blocks xx and xy."""
+        if problem.like.y is None:
+            return float(bound_jacobians(examples, 1)[0].sum())
+        curved, sloped = bound_jacobians(examples, problem.like.y.size)
+        return norm_of_blocks(float(curved.max()), (1 - float(self.spread)) * float(sloped.max()))
 
 
 class Events(NamedTuple):
@@ -105,7 +159,7 @@ class Events(NamedTuple):
     null: NDArray[np.float64]
 
 
-def _events_of(example: Mapping[str, Reals]) -> Events:
+def find_events(example: Mapping[str, Reals]) -> Events:
     """The events of one stratum, without padding."""
     used = np.arange(int(np.max(np.where(example["event"] > 0, example["last"], -1), initial=-1)) + 1)
     count, last = np.asarray(example["event"], float)[used], np.asarray(example["last"], np.intp)[used]
@@ -119,7 +173,7 @@ def _events_of(example: Mapping[str, Reals]) -> Events:
 class RiskSurveyor(Surveyor):
     """Values, operators, second derivatives and dual cuts of strata, from sums that grow over rows."""
 
-    def __init__(self, problem: Problem, f: PartialLikelihood, weights: list[float], parts: list[Events]):
+    def __init__(self, problem: Problem, f: RiskLoss, weights: list[float], parts: list[Events]):
         super().__init__(problem)
         self.f, self.weights, self.parts = f, weights, parts
 
@@ -129,42 +183,33 @@ class RiskSurveyor(Surveyor):
         """Added up over clients."""
         x, y = score_vectors(self.problem.like, z)
         begun = None if start is None else score_vectors(self.problem.like, start)
-        total = _Totals(len(x), y.size, curvature, np.arange(len(x)) if columns is None else columns)
+        mixing = self.f.make_mixing(y.size)
+        total = _Totals(len(x), mixing, curvature, np.arange(len(x)) if columns is None else columns)
         for weight, own in zip(self.weights, self.parts, strict=True):
             plain = weight * own.counts
             if not np.any(plain):
                 continue
-            counts, scores = plain * self._shares(y)[own.group], own.risk.rows @ x[:, 0]
+            counts, scores = plain * mixing.at(y)[own.group], own.risk.rows @ x[:, 0]
             shares = Shares(own.risk, scores)
             total.add(own, shares, counts)
             if y.size:
-                total.add_groups(own, shares, (1.0 - self._spread) * plain)
+                total.add_groups(own, shares, plain)
             if begun is not None:
-                before = plain * self._shares(begun[1])[own.group]
+                before = plain * mixing.at(begun[1])[own.group]
                 total.add_cut(
                     own, cut_of_step(own.risk, own.risk.rows @ begun[0][:, 0], scores, before, counts), counts
                 )
-        return total.to_survey(self.problem.like, begun is not None)
-
-    @property
-    def _spread(self) -> float:
-        return float(self.f.spread)
-
-    def _shares(self, y: Reals) -> Reals:
-        """q, by group; 1 without y."""
-        prior = self.f.prior
-        if not y.size:
-            return np.ones(1)
-        return y if prior is None else (1 - self._spread) * y + self._spread * np.asarray(prior, float)
+        return total.to_survey(self.problem.like, y, begun is not None)
 
 
 class _Totals:
     """What is added up over clients. kept: the entries of x among which second derivatives are wanted."""
 
-    def __init__(self, size: int, groups: int, curvature: bool, kept: NDArray[np.intp]):
-        self.value, self.slope, self.y_slope, self.kept = 0.0, np.zeros(size), np.zeros(groups), kept
+    def __init__(self, size: int, mixing: Mixing, curvature: bool, kept: NDArray[np.intp]):
+        self.mixing, groups = mixing, len(mixing.base)
+        self.value, self.slope, self.of_groups, self.kept = 0.0, np.zeros(size), np.zeros(groups), kept
         self.cut, self.offset, self.curvature = np.zeros(size), 0.0, curvature
-        self.xx, self.yx = np.zeros((kept.size, kept.size)), np.zeros((groups, kept.size))
+        self.xx, self.slopes_of_groups = np.zeros((kept.size, kept.size)), np.zeros((groups, kept.size))
 
     def add(self, own: Events, shares: Shares, counts: Reals) -> None:
         """Value and slope, and second derivatives where they are wanted."""
@@ -174,31 +219,32 @@ class _Totals:
             self.xx += second_of(own.risk.rows[:, self.kept], shares, counts)
 
     def add_groups(self, own: Events, shares: Shares, counts: Reals) -> None:
-        """Values and slopes of each group of events."""
+        """Values and slopes of each group of events that y weighs."""
         losses = shares.losses(own.risk) - own.null
         for g in np.unique(own.group):
+            if not self.mixing.matrix[g].any():
+                continue
             member = counts * (own.group == g)
-            self.y_slope[g] += member @ losses
+            self.of_groups[g] += member @ losses
             if self.curvature:
-                self.yx[g] += slope_of(own.risk, shares, member)[self.kept]
+                self.slopes_of_groups[g] += slope_of(own.risk, shares, member)[self.kept]
 
     def add_cut(self, own: Events, cut: StepCut, counts: Reals) -> None:
         """The cut of a step."""
         self.cut += cut.slope
         self.offset += cut.offset - float(counts @ own.null)
 
-    def to_survey(self, like: Saddle, has_cut: bool) -> Surveyed:
+    def to_survey(self, like: Saddle, y: Reals, has_cut: bool) -> Surveyed:
         """In the shapes of the problem."""
-        survey = Surveyed(
-            Saddle(reshape_like(like.x, self.slope), reshape_like(like.y, -self.y_slope)), np.asarray(self.value)
-        )
+        matrix, level = self.mixing.matrix, self.mixing.level
+        beside = float(level @ y)
+        y_slope = reshape_like(like.y, -(matrix.T @ self.of_groups + level))
+        survey = Surveyed(Saddle(reshape_like(like.x, self.slope), y_slope), np.asarray(self.value + beside))
         if self.curvature:
-            groups = self.y_slope.size
-            survey = survey._replace(
-                curvature=Curvature((self.xx + self.xx.T) / 2, self.yx, np.zeros((groups, groups)))
-            )
+            yx = matrix.T @ self.slopes_of_groups
+            survey = survey._replace(curvature=Curvature((self.xx + self.xx.T) / 2, yx, np.zeros((y.size, y.size))))
         if has_cut:
-            survey = survey._replace(cut=Minorant(reshape_like(like.x, self.cut), np.asarray(self.offset)))
+            survey = survey._replace(cut=Minorant(reshape_like(like.x, self.cut), np.asarray(self.offset + beside)))
         return survey
 
 
@@ -240,7 +286,7 @@ class CoxRecipe(AbstractRecipe):
     def problem(self, known: Sequence[Known], data: Data) -> Problem:
         """The bounds of `cox`."""
         total = total_mass(known)
-        _check_events(float(known[0]["events"]))
+        check_events(float(known[0]["events"]))
         budget, features = float(known[0]["null"]) / total, known[0]["row_sum"].size
         x = {"weights": self._penalty().regularizer(self._penalty().ball(budget), (features,))}
         like = Saddle({"weights": np.zeros(features)})
@@ -271,7 +317,7 @@ class CoxRecipe(AbstractRecipe):
         parts = self.held_out_parts(known)
         if not own.event.any():
             return np.zeros(parts), np.zeros((len(points), parts))
-        counts, number = own.event * own.weight, self._numbers(rows, known, client)[order]
+        counts, number = own.event * own.weight, self._ordered(rows, known, client, order)
         each = [counts * (Shares(own, scores).losses(own) - own.null) for scores in scores_at(own.rows, points)]
         return np.bincount(number, counts, parts), np.stack([np.bincount(number, losses, parts) for losses in each])
 
@@ -281,7 +327,7 @@ class CoxRecipe(AbstractRecipe):
         event = own.event * own.weight / mass if mass > 0 else np.zeros(len(own.event))
         return {"row": own.rows, "event": event, "weight": own.weight, "last": own.last.astype(np.int32)}
 
-    def _build(self, f: PartialLikelihood, known: Sequence[Known], data: Any, **parts: Any) -> Problem:
+    def _build(self, f: RiskLoss, known: Sequence[Known], data: Any, **parts: Any) -> Problem:
         """Strata of one length, since clients are stacked."""
         if isinstance(data, str):
             return self.built(f, known, data, by_construction=True, **parts)
@@ -289,13 +335,23 @@ class CoxRecipe(AbstractRecipe):
         padded = [{name: _pad(name, value, length) for name, value in one.items()} for one in data]
         return self.built(f, known, padded, by_construction=True, **parts)
 
-    def _level(self, known: Sequence[Known]) -> float:
-        """What is added to the held-out loss of every event."""
+    def _level(self, known: Sequence[Known]) -> float | Reals:
+        """What is added to the held-out loss of every event, or of each unit of a part."""
         return float(known[0]["null"] / known[0]["events"])
 
     def _numbers(self, rows: Rows, known: Sequence[Known], client: int) -> NDArray[np.integer]:
         """The part that each row is of."""
         return np.zeros(len(rows.y), np.intp)
+
+    def _ordered(self, rows: Rows, known: Sequence[Known], client: int, order: NDArray[np.intp]) -> NDArray[np.integer]:
+        """The same in the order of `stratum`, of which there is one row at least."""
+        return self._numbers(rows, known, client)[order] if len(order) else np.zeros(1, np.intp)
+
+    def weigh_events(
+        self, rows: Rows, known: Sequence[Known], client: int, order: NDArray[np.intp], y: Values
+    ) -> Reals:
+        """What an event of each row counts with at y, in the order of `stratum`."""
+        return np.ones(max(len(order), 1))
 
     def _penalty(self) -> Penalty:
         return Penalty(self.l1, self.l2, self.radius, self.group, self.groups)
@@ -328,7 +384,7 @@ class FairCoxRecipe(CoxRecipe):
             named = rows.labels(self._group_of(rows, client))
             return self.opening(rows, client, labels={"groups": named})
         own, order = stratum(rows)
-        number, counts = self._numbers(rows, known, client)[order], own.event * own.weight
+        number, counts = self._ordered(rows, known, client, order), own.event * own.weight
         parts = known[0]["groups"].size
         sums = {"group_events": np.bincount(number, counts, parts), "row_sum": rows.shares @ rows.X}
         return Summary(sums={**sums, "group_null": np.bincount(number, counts * own.null, parts)})
@@ -336,7 +392,7 @@ class FairCoxRecipe(CoxRecipe):
     def problem(self, known: Sequence[Known], data: Data) -> Problem:
         """The bounds of `fair_cox`."""
         events, groups = known[1]["group_events"], known[0]["groups"]
-        _check_events(events.sum())
+        check_events(events.sum())
         if np.any(events <= 0):
             kind = "group" if self.grouped else "client"
             lost = groups[int(np.argmax(events <= 0))]
@@ -361,7 +417,7 @@ class FairCoxRecipe(CoxRecipe):
 
     def _example(self, rows: Rows, known: Sequence[Known], client: int) -> dict[str, Reals]:
         own, order = stratum(rows)
-        number = self._numbers(rows, known, client)[order] if len(order) else np.zeros(1, np.int32)
+        number = self._ordered(rows, known, client, order)
         example = super()._example(rows, known, client)
         scale = (total_mass(known) / _replace_zeros(known[1]["group_events"]))[number]
         null = own.null - self._level(known)
@@ -401,7 +457,8 @@ def _replace_zeros(events: Reals) -> Reals:
     return np.where(events > 0, events, 1.0)
 
 
-def _check_events(events: float) -> None:
+def check_events(events: float) -> None:
+    """Refuse rows without any event."""
     if not events > 0:
         raise ValueError("some row must have an event, but every row of every client is censored (its event is 0)")
 
@@ -439,7 +496,7 @@ def cox(
     penalty of a solution: w is in the ball of `Penalty`.
     """
     recipe = CoxRecipe(l1, l2, group, groups, radius)
-    return assemble(recipe, _split(X, time, event, clients, sample_weight))
+    return assemble(recipe, split_times(X, time, event, clients, sample_weight))
 
 
 @built_from("X", "time", "event", "clients", recipe=FairCoxRecipe)
@@ -473,12 +530,13 @@ def fair_cox(
     recipe = FairCoxRecipe(
         l1, l2, radius=radius, kl=kl, prior=prior, cvar=cvar, grouped=groups is not None, spread=spread
     )
-    return assemble(recipe, _split(X, time, event, clients, sample_weight, groups))
+    return assemble(recipe, split_times(X, time, event, clients, sample_weight, groups))
 
 
-def _split(
+def split_times(
     X: object, time: object, event: object, clients: Column | None, weight: Numbers | None, groups: object = None
 ) -> list[Rows]:
+    """The rows of each client, whose targets are (time, event)."""
     rows = features(X)
     pairs = np.stack([targets(own, rows.shape[0], name) for name, own in (("time", time), ("event", event))], axis=-1)
     y = times_and_events(pairs, rows.shape[0], "(time, event)")

@@ -104,6 +104,15 @@ class Shares:
         return sums
 
 
+def find_losses_of_rows(time: Reals, event: Reals, scores: Reals) -> tuple[Array, Array]:
+    """The loss of each row's event at its score, and at score 0; both 0 of a row without event."""
+    own = RiskSets.of(scores[:, None], time, event, np.ones(len(time)))
+    order = np.argsort(-np.asarray(time), kind="stable")
+    found = np.zeros((2, len(time)))
+    found[:, order] = Shares(own, scores[order]).losses(own), own.null
+    return found[0], found[1]
+
+
 def slope_of(own: RiskSets, shares: Shares, counts: Array) -> Array:
     """sum_e c_e (the mean row of its risk set - its row)."""
     return np.asarray(own.rows.T @ (shares.pull(counts) - counts))

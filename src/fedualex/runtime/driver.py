@@ -47,7 +47,11 @@ def conclude(run: Run, problem: AbstractProblem) -> Run:
         return replace(run, stop=Stop.INTERRUPTED, detail="while it was asked whether the limits can be met")
     if least is None:
         return run
-    run = replace(run, seconds=run.seconds + time.perf_counter() - began)
+    return settle(replace(run, seconds=run.seconds + time.perf_counter() - began), least)
+
+
+def settle(run: Run, least: "LeastViolation") -> Run:
+    """The run with what bounds on the least violation say of it."""
     if not (sentence := prove_infeasible(least)):
         return replace(run, detail=run.detail or UNDECIDED) if least.upper > 0 else run
     outputs = {name: replace(output, status=status_of(output.gap, None)) for name, output in run.outputs.items()}

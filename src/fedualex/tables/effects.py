@@ -31,7 +31,7 @@ from ..runs.settings import ConfigurationError
 from ..runtime.status import status_of
 from ..storage import Json
 from ..summaries import Known
-from .goals import DROPPED, GOALS, HAZARD, MEAN, PAIRS, SHARED, WORST_HAZARD
+from .goals import DROPPED, GOALS, HAZARD, LIMITED_HAZARD, MEAN, PAIRS, SHARED, WORST_HAZARD
 from .kept_model import Answer
 from .recipe import TableRecipe
 
@@ -51,8 +51,11 @@ WHY_NONE = {
 OF_ORDINARY = {
     PAIRS.recipe: "Effects are those of the ordinary logistic model of the same rows, without penalty: scores of a "
     "ranking have no unit in which an effect could be told.",
-    WORST_HAZARD.recipe: "Effects are those of the ordinary Cox model of the same rows, without penalty, in which all "
-    "events count alike; the penalized coefficients beside them are those of the model.",
+    **dict.fromkeys(
+        (WORST_HAZARD.recipe, LIMITED_HAZARD.recipe),
+        "Effects are those of the ordinary Cox model of the same rows, without penalty, in which all events count "
+        "alike; the penalized coefficients beside them are those of the model.",
+    ),
 }
 """Structures whose table of effects is that of the ordinary model, and what is said of it."""
 

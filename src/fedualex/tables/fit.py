@@ -33,7 +33,7 @@ from .choosing import PartiesHere
 from .effects import Wanted, find_effects, find_unpenalized
 from .goals import (
     GOALS,
-    LIMITED_GROUPS,
+    LIMITED_ONES,
     WORST,
     FitSettings,
     Selection,
@@ -50,9 +50,8 @@ from .goals import (
 )
 from .kept_model import Answer, Calibrate, Findings, make_model, read_answer
 from .large import check_large, sort_by_party
-from .limits import describe_limits
 from .measures import measure_table
-from .ordinary import Ordinary, fit_ordinary, judge_fairness, judge_limits, penalties_of, with_ordinary
+from .ordinary import Ordinary, fit_ordinary, judge_fairness, judge_limits, judge_shares, penalties_of, with_ordinary
 from .party import Party, agree, pooled_problem
 from .penalty import PENALTY, choose_penalty, chosen_known, told_penalty
 from .rates import calibrate_threshold, check_rate
@@ -239,7 +238,7 @@ class PlannedFit:
             else []
         )
         if self.recipe.limits_by_name:
-            limited = [describe_limits(str(self.recipe.groups), self.recipe.limits_by_name)]
+            limited = [self.recipe.words_of_limits]
         chosen = [self.why] if self.why else []
         return [
             *chosen,
@@ -263,7 +262,7 @@ def plan_fit(settings: Json, folder: Path) -> PlannedFit:
     if wanted.goal is None and isinstance(wanted.options.get("limit"), Mapping):
         goal, why = limiting_goal(goal), ""
     groups = wanted.groups
-    if GOALS[goal].structure is LIMITED_GROUPS and groups is None and isinstance(clients, str):
+    if GOALS[goal].structure in LIMITED_ONES and groups is None and isinstance(clients, str):
         groups = clients
     check_limit(goal, wanted.options)
     check_groups(goal, groups)
@@ -426,6 +425,8 @@ def fit_into(path: Path, planned: PlannedFit, announce: Announce = lambda text: 
 def _judge(planned: PlannedFit, model: Model, ordinary: Model, table: Table) -> tuple[str, str] | None:
     """What is wrong with the model on held-out rows and what its groups lose, of goals that are about groups."""
     recipe, confidence = planned.recipe, planned.wanted.confidence
+    if recipe.limits_by_name and recipe.reading.timed:
+        return judge_shares(model, ordinary, table, planned.parties.owners, str(recipe.groups), recipe.limits_by_name)
     if recipe.limits_by_name:
         return judge_limits(model, ordinary, table, str(recipe.groups), recipe.limits_by_name, confidence)
     if GOALS[recipe.goal].structure is not WORST:
@@ -462,7 +463,7 @@ def _answer_of_run(path: Path, planned: PlannedFit) -> Answer:
     stored = load(path / RUN_OF_FIT)
     status: Json = stored.status or {}
     if status["stop"] == Stop.INFEASIBLE.name:
-        raise ConfigurationError(f"there is no model: {status['stop_meaning']}")
+        raise ConfigurationError(planned.recipe.why_infeasible(status["stop_meaning"]))
     return read_answer(stored)
 
 

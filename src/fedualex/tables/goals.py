@@ -20,6 +20,7 @@ from ..problems import (
     ConstrainedRecipe,
     CoxRecipe,
     FairCoxRecipe,
+    LimitedCoxRecipe,
     LowRankRecipe,
     SparseGlmRecipe,
 )
@@ -115,7 +116,16 @@ HAZARD = Structure(CoxRecipe, penalties=("l1", "l2"), tol=1e-3)
 be kept or all be shrunk decides how well a model predicts (docs/penalty.md)."""
 WORST_HAZARD = Structure(FairCoxRecipe, options=PENALTY | {"cvar": None}, penalties=("l1", "l2"), grouped=True)
 """The same of the client or group for which a model gains least."""
-
+LIMITED_HAZARD = Structure(
+    LimitedCoxRecipe,
+    fixed={"limits": LIMIT, "multiplier": MOST_WEIGHT},
+    options=PENALTY | {"limit": None},
+    penalties=("l1", "l2"),
+    grouped=True,
+)
+"""The same of all rows, while that of some groups is limited to a share of what it is without a model."""
+LIMITED_ONES = (LIMITED_GROUPS, LIMITED_HAZARD)
+"""Structures that limit the losses of groups."""
 
 UNPENALIZED = (MEAN, HAZARD)
 """Structures whose optimum without any penalty is found by sums, and certified without a domain."""
@@ -181,6 +191,10 @@ GOALS: dict[str, Goal] = {
     "low-rank": Goal("the least squares of several targets that share few directions", SHARED),
     "cox": Goal("the largest partial likelihood of times to an event, each client a stratum", HAZARD),
     "fair-cox": Goal("the same for the client for which a model gains least", WORST_HAZARD),
+    "limits-cox": Goal(
+        "the largest partial likelihood of times to an event while the losses of some groups are limited",
+        LIMITED_HAZARD,
+    ),
 }
 CLOSE, PER_ROW = 1e-8, 1e-13
 """A gap below which Newton's last step leaves coefficients four digits or more, and what the rounding of sums over rows
@@ -334,7 +348,7 @@ def complete_options(name: str, chosen: Json, labels: Values, rows: int) -> Json
 def check_limit(name: str, chosen: Json) -> None:
     """Refuse one number where groups are limited, and groups where a class is."""
     limit, structure = chosen.get("limit"), GOALS[name].structure
-    if structure is LIMITED_GROUPS:
+    if structure in LIMITED_ONES:
         if not isinstance(limit, Mapping) or not limit:
             raise ConfigurationError(
                 f"limit of the goal {name} must name groups and numbers, as north=0.4, got {short(limit)}"
@@ -343,7 +357,7 @@ def check_limit(name: str, chosen: Json) -> None:
             if isinstance(most, bool) or not isinstance(most, int | float) or not 0 < most < np.inf:
                 raise ConfigurationError(f"limit of {group!r} must be a number > 0, got {short(most)}")
     elif isinstance(limit, Mapping):
-        able = ", ".join(other for other, goal in GOALS.items() if goal.structure is LIMITED_GROUPS)
+        able = ", ".join(other for other, goal in GOALS.items() if goal.structure in LIMITED_ONES)
         raise ConfigurationError(f"limits of groups are for the goals {able}, got the goal {name}")
 
 
@@ -353,7 +367,7 @@ def limiting_goal(goal: str) -> str:
         for name, other in GOALS.items():
             if other.structure is LIMITED_GROUPS and other.family == GOALS[goal].family:
                 return name
-    able = ", ".join(name for name in GOALS if GOALS[name].structure is LIMITED_GROUPS)
+    able = ", ".join(name for name in GOALS if GOALS[name].structure in LIMITED_ONES)
     raise ConfigurationError(f"limits of groups are for the goals {able}, got a target for the goal {goal}")
 
 
@@ -504,10 +518,10 @@ def _with_times(goal: str | None, given: Json) -> Json:
     if not all(isinstance(name, str) and name for name in told) or given.get("target") is not None:
         want = "time and event, the names of two columns, in place of target"
         raise ConfigurationError(f"the goal {goal or COX} needs {want}, got time {told[0]!r} and event {told[1]!r}")
-    return {**given, "target": told, "goal": goal or COX}
+    return {**given, "target": told, "goal": goal or (LIMITS_COX if isinstance(given.get("limit"), Mapping) else COX)}
 
 
-COX = "cox"
+COX, LIMITS_COX = "cox", "limits-cox"
 
 
 def _reference(given: object) -> dict[str, str]:
@@ -547,7 +561,7 @@ def read_least_rows(goal: str, given: Any) -> int:
     """How many rows a group has at least, for goals that serve the worst one or limit some; 0 for others."""
     if isinstance(given, bool) or not isinstance(given, int) or given < 0:
         raise ConfigurationError(f"least_rows must be a whole number >= 0, got {given!r}")
-    return given if GOALS[goal].structure in (WORST, LIMITED_GROUPS) else 0
+    return given if GOALS[goal].structure in (WORST, *LIMITED_ONES) else 0
 
 
 def check_exposure(goal: str, exposure: str | None) -> None:
@@ -559,7 +573,7 @@ def check_exposure(goal: str, exposure: str | None) -> None:
 
 def check_groups(goal: str, groups: str | None) -> None:
     """Refuse groups for a goal that serves none, and a goal that limits groups without them."""
-    if groups is None and GOALS[goal].structure is LIMITED_GROUPS:
+    if groups is None and GOALS[goal].structure in LIMITED_ONES:
         raise ConfigurationError(f"the goal {goal} needs groups, the column whose values limit names")
     if groups is not None and not GOALS[goal].structure.grouped:
         able = ", ".join(name for name, other in GOALS.items() if other.structure.grouped)

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -21,13 +21,14 @@ from ..runs.settings import Configuration, folder_names, recipe_of
 from ..storage import Json
 from ..summaries import Known
 from ..validation import classes
-from .limits import describe_unmet
+from .limits import describe_reached, describe_unmet
 from .measures import measure_table
 from .recipe import TableRecipe
 from .weights import words_of_weights
 
 LEAVES = {"weights": "x['weights']", "bias": "x['bias']"}
 """The names of a linear model's arrays in a run folder."""
+MULTIPLIERS = "y['multipliers']"
 Measure = Callable[[Model], Json | None]
 """How a model fares on rows that were held out, as JSON has it; None where there are none."""
 
@@ -40,7 +41,8 @@ Calibrate = Callable[[Model], tuple[Model, Json]]
 class Answer:
     """What a model is made of: x, the y by which losses are weighed, and what is certified of them.
 
-    configuration: as a run folder keeps it. said: what a person should know, in sentences.
+    configuration: as a run folder keeps it. said: what a person should know, in sentences. excess: of a goal with
+    limits by how much the loss of each group is above its own, groups in sorted order.
     """
 
     x: Mapping[str, Reals]
@@ -48,12 +50,15 @@ class Answer:
     certificate: Json
     configuration: Json
     said: Sequence[str] = ()
+    excess: Reals = field(default_factory=lambda: np.zeros(0))
 
 
 def read_answer(stored: StoredRun) -> Answer:
     """The answer of a stored run."""
     configuration = stored.manifest["configuration"]
-    return Answer(solution(stored), weights_of(stored), certificate_of(stored), configuration)
+    _, g = stored.points((stored.status or {})["output"])
+    excess = -np.asarray(g.get(MULTIPLIERS, np.zeros(0)), float)
+    return Answer(solution(stored), weights_of(stored), certificate_of(stored), configuration, excess=excess)
 
 
 @dataclass(frozen=True)
@@ -81,9 +86,11 @@ def make_model(
     rows = dict(zip(parties, map(int, recipe.counts(known)), strict=True))
     weighs = words_of_weights(recipe.goal, len(rows), *recipe.weighs)
     done = [*recipe.describe_columns(known, list(rows)), *answer.said]
+    if recipe.limits_by_name:
+        told = str(recipe.groups), recipe.limits_by_name, answer.excess
+        done.append(describe_reached(*told, recipe.reading.timed))
+        parts |= {"verdict": unmet} if (unmet := describe_unmet(*told)) else {}
     said = {"goal": recipe.goal, "weighs": weighs, "done": done, "id": recipe.id}
-    if unmet := recipe.limits_by_name and describe_unmet(answer.certificate.get("violation"), recipe.limits_by_name):
-        parts["verdict"] = unmet
     return describe_training(model, answer.configuration, rows, beside.measure, **said, **parts)
 
 

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..arrays import Reals
 from ..problems.constrained import SLIGHT, numbers_by_name
 from ..runs.settings import ConfigurationError
 from ..validation import short
@@ -45,14 +46,29 @@ def check_limited(
             )
 
 
-def describe_limits(column: str, limits: Mapping[str, float]) -> str:
-    """Which losses are limited, in a sentence."""
+def describe_limits(column: str, limits: Mapping[str, float], timed: bool = False) -> str:
+    """Which losses are limited, in a sentence. timed: whether limits are shares, as of times to an event."""
     told = ", ".join(f"{column} = {name} to {limit:g}" for name, limit in limits.items())
+    if timed:
+        return f"the loss of these groups is limited to a share of what it is without a model: {told}"
     return f"the mean loss of these groups is limited: {told}"
 
 
-def describe_unmet(violation: float | None, limits: Mapping[str, float]) -> str:
-    """That an answer exceeds its limits by more than rounding, in a sentence; empty where it does not."""
-    if violation is None or violation <= SLIGHT * max(limits.values()):
+def describe_reached(column: str, limits: Mapping[str, float], excess: Reals, timed: bool) -> str:
+    """What limited groups lose on the rows that a model was fitted to, in a sentence.
+
+    excess: by how much that is above each limit, groups in sorted order.
+    """
+    each = zip(sorted(limits), excess.tolist(), strict=True)
+    told = ", ".join(f"{column} = {name} {limits[name] + over:.4g} (at most {limits[name]:g})" for name, over in each)
+    what = "Limited shares of the loss without a model" if timed else "Limited losses"
+    return f"{what}, on the rows that the model was fitted to: {told}."
+
+
+def describe_unmet(column: str, limits: Mapping[str, float], excess: Reals) -> str:
+    """Which limits an answer exceeds by more than rounding, in a sentence; empty where it exceeds none."""
+    each = zip(sorted(limits), excess.tolist(), strict=True)
+    over = [f"that of {column} = {name} is exceeded by {by:.2g}" for name, by in each if by > SLIGHT * limits[name]]
+    if not over:
         return ""
-    return f"The limits are not met on the rows that the model was fitted to: one is exceeded by {violation:.2g}."
+    return f"Limits are not met on the rows that the model was fitted to: {', '.join(over)}."

@@ -15,6 +15,7 @@ from ..model_problem.lasso import Squares, solve_lasso_path
 from ..models import Model
 from ..problems.cox import stratum
 from ..problems.readings import OF, SMALLER_IS_BETTER
+from ..problems.risk_sets import find_losses_of_rows
 from ..problems.rows import Rows
 from ..storage import Json
 from ..summaries import Known
@@ -302,6 +303,41 @@ def judge_limits(
     _, worst = judge_fairness(model, ordinary, table, table[column], confidence)
     whole = " ".join([*told, worst]).strip()
     return (f"On held-out rows the limit of {', '.join(over)} is exceeded. {whole}" if over else ""), whole
+
+
+def judge_shares(
+    model: Model, ordinary: Model, table: Table, owners: Values, column: str, limits: Mapping[str, float]
+) -> tuple[str, str]:
+    """The same of times to an event, whose limits are shares of what a group loses without a model.
+
+    owners: whose each held-out row is; risk sets are those of held-out rows alone.
+    """
+    names = limited_labels(table[column], limits)
+    own, usual = (_find_shares(one, table, owners, names) for one in (model, ordinary))
+    told, over = [], []
+    for name, limit in limits.items():
+        if name not in own:
+            told.append(f"{column} = {name} has no held-out events to measure its loss by.")
+            continue
+        told.append(
+            f"{column} = {name}, at most {limit:.3g} of its loss without a model in training: {own[name]:.3g} on "
+            f"held-out rows; by the ordinary model {usual[name]:.3g}."
+        )
+        over += [name] * (own[name] > limit)
+    whole = " ".join(told)
+    return (f"On held-out rows the limit of {', '.join(over)} is exceeded. {whole}" if over else ""), whole
+
+
+def _find_shares(model: Model, table: Table, owners: Values, names: Values) -> dict[str, float]:
+    """Of each group that has events what it loses, as a share of that without a model."""
+    losses, null = np.zeros(table.rows), np.zeros(table.rows)
+    time, event = np.asarray(table.pick(model.target), float).T
+    scores = model.decision_function(table)
+    for owner in np.unique(owners):
+        member = owners == owner
+        losses[member], null[member] = find_losses_of_rows(time[member], event[member], scores[member])
+    sums = {str(name): (losses[names == name].sum(), null[names == name].sum()) for name in np.unique(names)}
+    return {name: float(lost / most) for name, (lost, most) in sums.items() if most > 0}
 
 
 def _as_measured(model: Model, limit: float) -> float | None:

@@ -6,14 +6,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..arrays import Values
 from ..compiling import double
 from ..data import Encoder, Table
 from ..data.curves import FEWEST_IN_BIN
 from ..inference.hazards import summarize_hazards
 from ..inference.sums import Design, summarize_effects
 from ..problems import Problem
-from ..problems.cox import stratum
+from ..problems.cox import CoxRecipe, stratum
 from ..problems.curvature import ScoreSurveyor, surveyor_of
+from ..problems.risk_sets import RiskSets
 from ..problems.rows import Rows
 from ..problems.scores import ScoreSum
 from ..problems.stored import RowSource
@@ -113,7 +115,8 @@ class Party:
         if self.recipe.reading.timed:
             every = self.rows(known)
             scale = rows * weight / max(float(every.shares.sum()), np.finfo(float).tiny)
-            return Summary(sums=summarize_hazards(stratum(every)[0], asked["beta"], scale, bool(asked["meat"])))
+            events = self._events(known, asked["y"])
+            return Summary(sums=summarize_hazards(events, asked["beta"], scale, bool(asked["meat"])))
         own = self._losses(known)
         matrix: Any = own.rows.rows if isinstance(own.rows.rows, RowSource) else np.asarray(own.rows.rows, float)
         design = Design(matrix, own.target, rows * weight * own.coefficients(asked["y"]))
@@ -122,6 +125,14 @@ class Party:
                 own.family, design, asked["beta"], bool(asked["own_intercept"]), meat=bool(asked["meat"])
             )
         )
+
+    def _events(self, known: Sequence[Known], y: Values) -> RiskSets:
+        """Its stratum, with what each event counts with at y."""
+        recipe, every = self.recipe.recipe(known), self.rows(known)
+        assert isinstance(recipe, CoxRecipe)
+        own, order = stratum(every)
+        counts = recipe.weigh_events(every, self.recipe.own_known(known), self.client, order, y)
+        return own._replace(event=own.event * counts)
 
     def _losses(self, known: Sequence[Known]) -> ScoreSum:
         """Its rows as losses of scores, which the goals with a table of effects have."""

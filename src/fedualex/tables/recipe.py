@@ -32,7 +32,8 @@ from .goals import (
     GOALS,
     HAZARD,
     LIMITED_CLASS,
-    LIMITED_GROUPS,
+    LIMITED_HAZARD,
+    LIMITED_ONES,
     MEAN as MEAN_LOSS,
     OPTIONS,
     PAIRS,
@@ -51,7 +52,7 @@ from .goals import (
     names_of,
     penalties_to_choose,
 )
-from .limits import check_limited, limited_labels
+from .limits import check_limited, describe_limits, limited_labels
 from .weights import are_merged, weighs_clients, with_held_weights, with_limited_weights
 
 GROUPS, ROWS_OF_GROUPS, OWN_ROWS = "groups", "rows of groups", "own rows"
@@ -117,13 +118,13 @@ class TableRecipe:
     @property
     def ordinary(self) -> "TableRecipe | None":
         """The mean loss of the same rows; None where the goal is ordinary itself, or has no such model."""
-        if self._goal.structure not in (WORST, LIMITED_CLASS, LIMITED_GROUPS, PAIRS, WORST_HAZARD):
+        if self._goal.structure not in (WORST, LIMITED_CLASS, *LIMITED_ONES, PAIRS, WORST_HAZARD):
             return None
         if self.reading.timed:
-            return replace(self, goal=COX, groups=None, options={})
+            return replace(self, goal=COX, groups=None, options={}, least_rows=0)
         family = self._goal.family or "logistic"
         name = next(name for name, goal in GOALS.items() if goal.structure is MEAN_LOSS and goal.family == family)
-        return replace(self, goal=name, groups=None, options={})
+        return replace(self, goal=name, groups=None, options={}, least_rows=0)
 
     @property
     def _goal(self) -> Goal:
@@ -151,7 +152,16 @@ class TableRecipe:
     @property
     def limits_by_name(self) -> Mapping[str, float]:
         """The limits of the losses of groups, by their names; none for other goals."""
-        return self.options["limit"] if self._goal.structure is LIMITED_GROUPS else {}
+        return self.options["limit"] if self._goal.structure in LIMITED_ONES else {}
+
+    def why_infeasible(self, proof: str) -> str:
+        """That no model meets the limits, which those are, and the sentence of the run that proved it."""
+        return f"there is no model: {proof}; {self.words_of_limits}"
+
+    @property
+    def words_of_limits(self) -> str:
+        """Which losses of groups are limited, in a sentence."""
+        return describe_limits(str(self.groups), self.limits_by_name, self.reading.timed)
 
     @property
     def weighs_parties(self) -> bool:
@@ -249,7 +259,7 @@ class TableRecipe:
     @property
     def groups_curves(self) -> bool:
         """Whether l1 is of the norm of all columns of a curve, so that they vanish together."""
-        return bool(self.coding.smooth) and self._goal.structure in (MEAN_LOSS, HAZARD, WORST_HAZARD)
+        return bool(self.coding.smooth) and self._goal.structure in (MEAN_LOSS, HAZARD, WORST_HAZARD, LIMITED_HAZARD)
 
     def settings(self, known: Sequence[Known]) -> Json:
         """Goal, columns and every option with its value, as a run folder keeps them for `read_recipe`."""

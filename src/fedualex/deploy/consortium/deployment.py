@@ -109,7 +109,12 @@ def _serve(engine: Engine, party: Path) -> Run | None:
     hooks = RunHooks(begin, lambda record: folder.append(path, record), lambda run: folder.finish(path, run, problem))
     run = task.serve(engine, problem, path / CHECKPOINT, hooks, roster)
     if tables is not None and known is not None and run.gap is not None and run.stop is not Stop.INTERRUPTED:
-        tables.keep_model(known, read_answer(folder.load(path)))
+        answer = read_answer(folder.load(path))
+        run = tables.conclude(known, run, problem, answer)
+        if run.stop is Stop.INFEASIBLE:
+            folder.finish(path, run, problem)
+            raise ConfigurationError(tables.recipe.why_infeasible(run.detail))
+        tables.keep_model(known, answer)
     return run
 
 

@@ -12,7 +12,11 @@ from ...arrays import Reals
 from ...inference.sums import add_up
 from ...models import Model, save
 from ...models.store import MODEL
+from ...problems import AbstractProblem, Problem
+from ...problems.constrained import exceeds, is_doubtful
 from ...runs.settings import ConfigurationError
+from ...runtime import Run
+from ...runtime.driver import settle
 from ...storage import Json, write_json
 from ...summaries import Known, merge_summaries
 from ...tables.effects import Wanted, find_effects, find_unpenalized
@@ -22,6 +26,7 @@ from ...tables.ordinary import fit_ordinary, with_ordinary
 from ...tables.penalty import PENALTY, choose_penalty, default_penalty, told_penalty
 from ...tables.rates import threshold_from_counts
 from ...tables.recipe import merge_named
+from ...tables.unmet import bound_violation
 from .. import Arrays, Engine
 from ..clients import Exchange, SilentSitesError
 from ..ledger import TABLES
@@ -111,6 +116,17 @@ class TableServer:
         tol, rounds = configuration["run"]["tol"], self.settings["run"]["rounds"]
         until = tol, rounds, self.wanted.collinear
         return find_unpenalized(self.recipe, known, self._ask_effects, configuration, *until)
+
+    def conclude(self, known: Sequence[Known], run: Run, problem: AbstractProblem, answer: Answer) -> Run:
+        """The run, ended as INFEASIBLE if sums of all sites prove that no model meets the limits."""
+        if not (isinstance(problem, Problem) and is_doubtful(problem) and exceeds(problem, run.violation)):
+            return run
+        error = quantization(len(self.exchange.order)) if self.exchange.roster else 0.0
+        try:
+            return settle(run, bound_violation(self.recipe, known, problem, answer, self._ask_effects, error))
+        except SilentSitesError as silent:
+            log.warning("nobody knows whether the limits can be met: %s", silent)
+            return run
 
     def keep_model(self, known: Sequence[Known], answer: Answer) -> Model:
         """The model of an answer, measured at the sites, and kept here and where a site wants it."""
