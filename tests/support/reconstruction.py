@@ -29,11 +29,11 @@ GOALS = {
     "robust": {"target": "days"},
     "poisson": {"target": "visits", "exposure": "time"},
     "fair-counts": {"target": "visits"},
-    "limits-counts": {"target": "visits", "groups": "ward", "limit": {"A": 0.6}},
+    "limits-counts": {"target": "visits", "groups": "ward", "limit": {"A": 0.95}},
     "low-rank": {"target": ["days", "dose"]},
     "cox": {"time": "until", "event": "died"},
     "fair-cox": {"time": "until", "event": "died"},
-    "limits-cox": {"time": "until", "event": "died", "groups": "ward", "limit": {"A": 0.97}},
+    "limits-cox": {"time": "until", "event": "died", "groups": "ward", "limit": {"A": 0.99}, "least_rows": 10},
 }
 """The options of each goal that a deployment may have, and of `fair` with groups that are spread over sites."""
 SAME = 1e-9

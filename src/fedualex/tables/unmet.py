@@ -40,7 +40,8 @@ def bound_violation(
     whose end has J^T lam near 0. Then `lower_bound` at (x, lam) is near max e; it holds wherever x is.
     """
     search = _Search(recipe, known, problem, ask, sum_error)
-    beta, lam = search.vector(answer.x), np.asarray(answer.y, float) / np.sum(answer.y)
+    beta, lam = search.vector(answer.x), np.asarray(answer.y, float)
+    lam = lam / lam.sum() if lam.sum() > 0 else np.full(lam.size, 1 / lam.size)
     here, lower = search.look(beta), -np.inf
     upper = float(here.value.max())
     for _ in range(STEPS):
