@@ -317,7 +317,7 @@ class CoxRecipe(AbstractRecipe):
         parts = self.held_out_parts(known)
         if not own.event.any():
             return np.zeros(parts), np.zeros((len(points), parts))
-        counts, number = own.event * own.weight, self._ordered(rows, known, client, order)
+        counts, number = own.event * own.weight, self._sort_numbers(rows, known, client, order)
         each = [counts * (Shares(own, scores).losses(own) - own.null) for scores in scores_at(own.rows, points)]
         return np.bincount(number, counts, parts), np.stack([np.bincount(number, losses, parts) for losses in each])
 
@@ -343,7 +343,9 @@ class CoxRecipe(AbstractRecipe):
         """The part that each row is of."""
         return np.zeros(len(rows.y), np.intp)
 
-    def _ordered(self, rows: Rows, known: Sequence[Known], client: int, order: NDArray[np.intp]) -> NDArray[np.integer]:
+    def _sort_numbers(
+        self, rows: Rows, known: Sequence[Known], client: int, order: NDArray[np.intp]
+    ) -> NDArray[np.integer]:
         """The same in the order of `stratum`, of which there is one row at least."""
         return self._numbers(rows, known, client)[order] if len(order) else np.zeros(1, np.intp)
 
@@ -384,7 +386,7 @@ class FairCoxRecipe(CoxRecipe):
             named = rows.labels(self._group_of(rows, client))
             return self.opening(rows, client, labels={"groups": named})
         own, order = stratum(rows)
-        number, counts = self._ordered(rows, known, client, order), own.event * own.weight
+        number, counts = self._sort_numbers(rows, known, client, order), own.event * own.weight
         parts = known[0]["groups"].size
         sums = {"group_events": np.bincount(number, counts, parts), "row_sum": rows.shares @ rows.X}
         return Summary(sums={**sums, "group_null": np.bincount(number, counts * own.null, parts)})
@@ -417,7 +419,7 @@ class FairCoxRecipe(CoxRecipe):
 
     def _example(self, rows: Rows, known: Sequence[Known], client: int) -> dict[str, Reals]:
         own, order = stratum(rows)
-        number = self._ordered(rows, known, client, order)
+        number = self._sort_numbers(rows, known, client, order)
         example = super()._example(rows, known, client)
         scale = (total_mass(known) / _replace_zeros(known[1]["group_events"]))[number]
         null = own.null - self._level(known)

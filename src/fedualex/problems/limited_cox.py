@@ -94,7 +94,7 @@ class LimitedCoxRecipe(CoxRecipe):
         if not known:
             return self.opening(rows, client, labels={"groups": rows.labels(find_groups(rows))})
         own, order = stratum(rows)
-        number, counts = self._ordered(rows, known, client, order), own.event * own.weight
+        number, counts = self._sort_numbers(rows, known, client, order), own.event * own.weight
         sums = {"group_events": self._add_up(number, counts, known), "row_sum": rows.shares @ rows.X}
         return Summary(sums={**sums, "group_null": self._add_up(number, counts * own.null, known)})
 
@@ -136,7 +136,7 @@ class LimitedCoxRecipe(CoxRecipe):
     ) -> Reals:
         """1, and the multiplier of its group with what that is the factor of."""
         q = 1 + np.append(0.0, total_mass(known) / known[1]["group_null"][1:] * np.asarray(y, float))
-        return np.asarray(q[self._ordered(rows, known, client, order)])
+        return np.asarray(q[self._sort_numbers(rows, known, client, order)])
 
     def _losses(self, rows: Rows, known: Sequence[Known], client: int, points: Sequence[Tree]) -> tuple[Reals, Reals]:
         """Groups weigh what their events lose at w = 0, so that means are shares of that."""
@@ -144,7 +144,7 @@ class LimitedCoxRecipe(CoxRecipe):
         parts = self.held_out_parts(known)
         if not own.event.any():
             return np.zeros(parts), np.zeros((len(points), parts))
-        counts, number = own.event * own.weight, self._ordered(rows, known, client, order)
+        counts, number = own.event * own.weight, self._sort_numbers(rows, known, client, order)
         units = self._add_up(number, counts * own.null, known)
         units[0] = counts.sum()
         each = [counts * (Shares(own, scores).losses(own) - own.null) for scores in scores_at(own.rows, points)]
@@ -157,7 +157,7 @@ class LimitedCoxRecipe(CoxRecipe):
 
     def _example(self, rows: Rows, known: Sequence[Known], client: int) -> dict[str, Reals]:
         _, order = stratum(rows)
-        number = self._ordered(rows, known, client, order)
+        number = self._sort_numbers(rows, known, client, order)
         return {**super()._example(rows, known, client), "group": number.astype(np.int32)}
 
     def _numbers(self, rows: Rows, known: Sequence[Known], client: int) -> NDArray[np.integer]:
@@ -170,9 +170,9 @@ class LimitedCoxRecipe(CoxRecipe):
 
     def _add_up(self, number: NDArray[np.integer], values: Reals, known: Sequence[Known]) -> Reals:
         """Over all events, and over those of each limited group."""
-        found = np.bincount(number, values, self.held_out_parts(known))
-        found[0] = values.sum()
-        return found
+        sums = np.bincount(number, values, self.held_out_parts(known))
+        sums[0] = values.sum()
+        return sums
 
 
 @built_from("X", "time", "event", "clients", recipe=LimitedCoxRecipe)

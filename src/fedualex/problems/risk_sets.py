@@ -108,9 +108,9 @@ def find_losses_of_rows(time: Reals, event: Reals, scores: Reals) -> tuple[Array
     """The loss of each row's event at its score, and at score 0; both 0 of a row without event."""
     own = RiskSets.of(scores[:, None], time, event, np.ones(len(time)))
     order = np.argsort(-np.asarray(time), kind="stable")
-    found = np.zeros((2, len(time)))
-    found[:, order] = Shares(own, scores[order]).losses(own), own.null
-    return found[0], found[1]
+    losses = np.zeros((2, len(time)))
+    losses[:, order] = Shares(own, scores[order]).losses(own), own.null
+    return losses[0], losses[1]
 
 
 def slope_of(own: RiskSets, shares: Shares, counts: Array) -> Array:

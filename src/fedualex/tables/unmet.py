@@ -120,7 +120,7 @@ def _step(here: _Excess, lam: Reals) -> tuple[Reals, Reals]:
 def _maximize_on_simplex(value: Reals, second: Reals, start: Reals) -> Reals:
     """The largest <lam, value> - lam^T second lam / 2 over the simplex; exact among the weights that are not 0."""
     size = max(1.0, float(np.max(np.abs(second))))
-    found = minimize(
+    solution = minimize(
         lambda lam: ((lam @ second @ lam / 2 - lam @ value) / size, (second @ lam - value) / size),
         start,
         jac=True,
@@ -128,7 +128,7 @@ def _maximize_on_simplex(value: Reals, second: Reals, start: Reals) -> Reals:
         bounds=[(0.0, 1.0)] * len(value),
         constraints={"type": "eq", "fun": lambda lam: lam.sum() - 1, "jac": np.ones_like},
     )
-    lam = np.maximum(found.x, 0.0)
+    lam = np.maximum(solution.x, 0.0)
     used = lam > 1e-6 * lam.max()
     ones = np.ones((int(used.sum()), 1))
     system = np.block([[second[np.ix_(used, used)], ones], [ones.T, np.zeros((1, 1))]])
