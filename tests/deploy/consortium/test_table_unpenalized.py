@@ -30,7 +30,7 @@ def deployed(folder, names, secure_sums="off", policy="", **fit):
     root = folder / f"deployment-{secure_sums}"
     write_table_deployment(root, fit, tables, {}, {"secure_sums": secure_sums, "timeout": 300.0, "patience": 0.1})
     for name in names:
-        (root / "sites" / name / "policy.toml").write_text(policy)
+        (root / "sites" / name / "policy.toml").write_text(f"{policy}least_held_out = 5\n")
     return root
 
 
