@@ -42,7 +42,7 @@ def test_a_model_of_counts_has_effects_and_chooses_its_penalty():
     assert np.all(free.conf_int()[:, 0] < free.coef_)
     chosen = FederatedPoissonRegression(l1="auto").fit(X, COUNTS, clients=CLIENTS)
     assert chosen.l1_ == pytest.approx(chosen.path_.value)
-    with pytest.raises(ValueError, match="numbers from 0 to 1e15"):
+    with pytest.raises(ValueError, match="numbers from 0 to 1e8"):
         FederatedPoissonRegression().fit(X, COUNTS - 5)
 
 

@@ -29,7 +29,6 @@ GOALS = {
     "robust": {"target": "days"},
     "poisson": {"target": "visits", "exposure": "time"},
     "fair-counts": {"target": "visits"},
-    "limits-counts": {"target": "visits", "groups": "ward", "limit": {"A": 0.95}},
     "low-rank": {"target": ["days", "dose"]},
     "cox": {"time": "until", "event": "died"},
     "fair-cox": {"time": "until", "event": "died"},

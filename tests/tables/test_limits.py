@@ -131,9 +131,7 @@ def test_held_out_rows_choose_the_penalty(place):
 
 
 @pytest.mark.parametrize("masks", ["off", "on"])
-@pytest.mark.parametrize(
-    "goal", [pytest.param(name, marks=[] if name == "limits" else pytest.mark.slow) for name in GOALS]
-)
+@pytest.mark.parametrize("goal", ["limits", pytest.param("limits-regression", marks=pytest.mark.slow)])
 def test_sites_have_the_model_of_a_fit(place, goal, masks):
     fit = {**FIT, **GOALS[goal], "goal": goal} | ({"limit": {"B": 0.04}} if goal == "limits-regression" else {})
     here = fit_into(place / "fit", plan_fit(fit, place))
@@ -163,7 +161,6 @@ def deploy(place, wanted, masks):
 UNREACHABLE = {
     "limits": {"A": 0.2, "B": 0.1},
     "limits-regression": {"A": 0.02, "B": 0.02},
-    "limits-counts": {"A": 0.3, "B": 0.3},
 }
 
 
@@ -172,7 +169,6 @@ UNREACHABLE = {
     [
         ("limits", "on"),
         *(pytest.param(*case, marks=pytest.mark.slow) for case in (("limits", "off"), ("limits-regression", "on"))),
-        pytest.param("limits-counts", "on", marks=pytest.mark.slow),
     ],
 )
 def test_between_sites_limits_that_no_model_meets_are_proved_to_be_none(place, goal, masks):

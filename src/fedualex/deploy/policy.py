@@ -101,6 +101,8 @@ MOST_BEGUN = 10
 """Merged summaries with which a site compares its columns for one kit at most: each comparison is an answer."""
 BEGIN, MEASURE, CALIBRATE, CURVATURE, PATH, EFFECTS = "begin", "measure", "calibrate", "curvature", "path", "effects"
 FOLD_LOSSES = "fold-losses"
+MEASURED = (MEASURE, CALIBRATE)
+"""What is asked of held-out rows, in sums of the sites that hold out enough."""
 BENT = (CURVATURE, PATH, EFFECTS)
 """What holds second derivatives."""
 LEAST_FOLD = 20
@@ -366,7 +368,7 @@ class Policy:
         if not asked.outside <= OUTSIDE:  # all sites but one or two could count next to nothing there; nan is refused
             return Failure(Code.NOT_RELEASED, "this site answers where the weights of sites are in their domain")
         if masked and (reasons := list(filter(None, map(why_not_weighed, asked.weights)))):
-            return Failure(Code.NOT_RELEASED, reasons[0])
+            return Failure(Code.NOT_MEASURED if asked.kind in MEASURED else Code.NOT_RELEASED, reasons[0])
         if asked.kind in BENT and (why := self.why_no_curvature(asked, about, masked)):
             return Failure(Code.NO_CURVATURE, why)
         return None

@@ -50,6 +50,8 @@ class Code(StrEnum):
     """A task, an array or a model that the site's rules name as staying, or do not name as leaving."""
     NO_CURVATURE = "no_curvature"
     """Second derivatives do not leave the site; everything else may."""
+    NOT_MEASURED = "not_measured"
+    """Too few sites hold out rows enough for sums of measures."""
     MASKS_ONLY = "masks_only"
     NOISE_ONLY = "noise_only"
     BUDGET_SPENT = "budget_spent"
@@ -107,6 +109,8 @@ REFUSALS: Mapping[Code, str] = MappingProxyType(
         Code.NO_PART: f"the site adds the goal to `goals` in policy.toml, {WITHOUT}",
         Code.NOT_RELEASED: f"the site changes `tasks`, `arrays` or `keep_model` in policy.toml, {WITHOUT}",
         Code.NO_CURVATURE: "nothing need be done: the run goes on without, with more exchanges and no table of effects",
+        Code.NOT_MEASURED: "nothing need be done: the model is not tested; with more rows, or a smaller `least_held_out` in "
+        "policy.toml at three sites, it is",
         Code.MASKS_ONLY: "give all sites keys for secure sums and `secure_sums` in [run]",
         Code.NOISE_ONLY: "give the run a [privacy] table: the site has a budget, and releases nothing without noise",
         Code.BUDGET_SPENT: f"nothing to wait for: the site raises `epsilon` in policy.toml, {WITHOUT}",

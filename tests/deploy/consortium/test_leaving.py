@@ -71,6 +71,23 @@ def test_a_goal_with_a_dual_number_for_each_row_stays_on_one_machine(tmp_path, g
     assert "model: " in cli(*fit).output
 
 
+def test_limits_of_counts_stay_on_one_machine(tmp_path):
+    """A step that was too long made one row nearly all of a sum: its gradient was the row, but for a factor."""
+    options = (
+        "--goal",
+        "limits-counts",
+        "--target",
+        "visits",
+        "--groups",
+        "ward",
+        "--limit",
+        "A=0.9",
+        "--sites",
+        "a,b,c",
+    )
+    assert "the goal limits-counts is for one machine: " in refused("deploy", "init", tmp_path / "kit", *options)
+
+
 ADAPTED = {"effects", "calibrate"}
 """What is asked for as a model has turned out: of the coefficients that are not 0, with or without errors."""
 

@@ -11,10 +11,10 @@ from ...summaries import Known
 from .base import EXP_LOG, Accuracy, Sums, namespace
 from .numbers import NumberFamily
 
-FARTHEST = 60.0
-"""The score above which the loss goes on as a parabola: a mean of 1e26, which no count has. It keeps all of a domain
-finite, and changes no solution."""
-LARGEST = 1e15
+FARTHEST = 20.0
+"""The score above which the loss goes on as a parabola: a mean of 5e8, and no count is as large. It changes no solution
+and keeps all of a domain finite, and a step that was too long from asking for sums of which one row is nearly all."""
+LARGEST = 1e8
 
 
 class Poisson(NumberFamily):
@@ -26,7 +26,7 @@ class Poisson(NumberFamily):
     """
 
     name: ClassVar[str] = "poisson"
-    accepted: ClassVar[str] = "numbers from 0 to 1e15"
+    accepted: ClassVar[str] = "numbers from 0 to 1e8"
     effect: ClassVar[str] = "rate ratio"
     estimator: ClassVar[tuple[str, str]] = ("sklearn.linear_model", "PoissonRegressor")
     self_concordant: ClassVar[bool] = True
