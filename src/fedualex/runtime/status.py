@@ -109,8 +109,8 @@ REFUSALS: Mapping[Code, str] = MappingProxyType(
         Code.NO_PART: f"the site adds the goal to `goals` in policy.toml, {WITHOUT}",
         Code.NOT_RELEASED: f"the site changes `tasks`, `arrays` or `keep_model` in policy.toml, {WITHOUT}",
         Code.NO_CURVATURE: "nothing need be done: the run goes on without, with more exchanges and no table of effects",
-        Code.NOT_MEASURED: "nothing need be done: the model is not tested; with more rows, or a smaller `least_held_out` in "
-        "policy.toml at three sites, it is",
+        Code.NOT_MEASURED: "nothing need be done: the model is not tested; it is if three sites have more rows, or a "
+        "smaller `least_held_out` in policy.toml",
         Code.MASKS_ONLY: "give all sites keys for secure sums and `secure_sums` in [run]",
         Code.NOISE_ONLY: "give the run a [privacy] table: the site has a budget, and releases nothing without noise",
         Code.BUDGET_SPENT: f"nothing to wait for: the site raises `epsilon` in policy.toml, {WITHOUT}",

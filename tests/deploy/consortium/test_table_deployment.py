@@ -23,6 +23,7 @@ from fedualex.deploy.consortium.settings import settings_of
 from fedualex.deploy.consortium.site import read_own_table
 from fedualex.deploy.engine import RefusedError
 from fedualex.deploy.ledger import audit
+from fedualex.deploy.policy import read_policy
 from fedualex.deploy.wire import pack_known, unpack_summary
 from fedualex.runs.settings import ConfigurationError
 from fedualex.runtime import Status
@@ -300,7 +301,7 @@ def test_a_method_with_step_sizes_finds_them_from_what_sites_tell(place):
     assert "proposition B" in run.steps
     known, recipe = read_known(root / "server"), recipe_of_goal(settings_of(root / "server"))
     homes = [root / "sites" / name for name in sorted(HOSPITALS)]
-    parts = [read_own_table(home, recipe, 0.2, load_policy(home).least_category).trained for home in homes]
+    parts = [read_own_table(home, recipe, 0.2, read_policy(home).least_category).trained for home in homes]
     whole = recipe.problem(known[:-1], [Party(recipe, m, table).examples(known) for m, table in enumerate(parts)])
     assert float(known[-1]["beta"]) == theory.constants(whole).beta
     assert f"beta={theory.constants(whole).beta:.4g}" in run.steps

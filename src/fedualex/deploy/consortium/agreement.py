@@ -35,8 +35,8 @@ def check_goal(name: str) -> None:
     """Refuse a goal of which an answer to the server would have a number for each row, or show a row."""
     if name == "limits-counts":
         raise ConfigurationError(
-            "the goal limits-counts is for one machine: where the loss is an exponential and multipliers are large, a step "
-            "that was too long asks for sums of which one row is nearly all; use poisson or fair-counts"
+            "the goal limits-counts is for one machine: its loss is an exponential, and a step that was too long would "
+            "ask for sums of which one row is nearly all; use poisson or fair-counts"
         )
     if _has_row_duals(GOALS[name]):
         others = [other for other, goal in GOALS.items() if goal.reading.name == GOALS[name].reading.name]
