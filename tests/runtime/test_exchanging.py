@@ -4,7 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from support.checkpointed import digest, stop_at
-from support.plain_rows import rows
+from support.plain_rows import OWNER, TWO, X, rows
 
 import fedualex as fx
 
@@ -72,9 +72,10 @@ def test_a_run_ends_with_the_exchange_that_meets_tol():
 def test_a_run_with_few_rounds_waits_until_its_phase_has_ended(monkeypatch):
     """Of 20 rounds a fifth is 4. Without patience a plateau ends the run; with it the run goes on and improves."""
     few = {"rounds": 20, "tol": 1e-9, "record_every": 1}
-    run = fx.solve(rows("auc"), fx.FeDualSlide(), **few)
+    problem = fx.problems.agnostic(X + 30, TWO, OWNER, l1=0.001)  # columns far from 0 are slow at first
+    run = fx.solve(problem, fx.FeDualSlide(), **few)
     monkeypatch.setattr(fx.FeDualSlide, "patience", 0)
-    hasty = fx.solve(rows("auc"), fx.FeDualSlide(), **few)
+    hasty = fx.solve(problem, fx.FeDualSlide(), **few)
     assert hasty.stop is fx.Stop.STALLED
     assert run.stop is fx.Stop.MAX_ROUNDS
     assert run.gap < hasty.gap
