@@ -73,9 +73,10 @@ def test_a_geometry_computes_alike(name):
     for z, other in itertools.pairwise(trees):
         with double():
             assert_alike(by_numpy(everything)(geometry, z, other), everything(geometry, z, other), 1e3)
-            # By how much rounding may be off is itself in units of the last place of slopes.
-            size = 1e3 * (1 + max(np.abs(leaf).max() for leaf in jax.tree.leaves((z, other))))
-            assert_alike(by_numpy(fenchel)(geometry, z, other), fenchel(geometry, z, other), size)
+            ours, theirs = (jax.tree.leaves(run(geometry, z, other)) for run in (by_numpy(fenchel), fenchel))
+            assert_alike(ours[::2], theirs[::2], 1e3)
+            # What rounding may cost is the root of a difference where a set has one point.
+            np.testing.assert_allclose(ours[1::2], theirs[1::2], rtol=0.5, atol=1e-11)
 
 
 def test_the_precision_stays():
