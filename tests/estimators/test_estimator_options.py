@@ -19,7 +19,8 @@ CLIENTS = np.arange(40) % 3
 
 ABSTRACT = {"AbstractFederated", "FederatedClassifier", "FederatedRegressor"}
 CONCRETE = [getattr(estimators, name) for name in estimators.__all__ if name not in ABSTRACT]
-GROUPED = (estimators.AgnosticClassifier, estimators.AgnosticRegressor)
+LIMITED = (estimators.LimitedClassifier, estimators.LimitedRegressor)
+GROUPED = (estimators.AgnosticClassifier, estimators.AgnosticRegressor, *LIMITED)
 
 
 # --- metadata --------------------------------------------------------------------------------------------------------
@@ -28,9 +29,10 @@ GROUPED = (estimators.AgnosticClassifier, estimators.AgnosticRegressor)
 @pytest.mark.parametrize("kind", CONCRETE, ids=lambda kind: kind.__name__)
 def test_what_is_known_of_rows_is_metadata_of_fit(kind):
     names = {"clients", "sample_weight", *(["groups"] if kind in GROUPED else [])}
-    assert set(kind().get_metadata_routing().fit.requests) == names
+    model = kind(limits=1.0) if kind in LIMITED else kind()
+    assert set(model.get_metadata_routing().fit.requests) == names
     with sklearn.config_context(enable_metadata_routing=True):
-        asked = kind().set_fit_request(**dict.fromkeys(names, True))
+        asked = model.set_fit_request(**dict.fromkeys(names, True))
     assert asked.get_metadata_routing().fit.requests == dict.fromkeys(names, True)
 
 

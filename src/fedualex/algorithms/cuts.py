@@ -6,7 +6,6 @@ from typing import Any, ClassVar, NamedTuple
 import jax
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import linprog, nnls
 
 from ..accepted import Numbers
 from ..arrays import Array, by_numpy
@@ -299,6 +298,8 @@ def _make_side(flat: Flat, points: Array, operators: Array, values: Array, weigh
 
 def _solve_for_weights(flat: Flat, surveys: Surveys, bounds: Bounds) -> Floats:
     """Of a mean of the cuts whose maximum over y is the smallest: the multipliers of max over y of the least cut."""
+    from scipy.optimize import linprog  # a site starts without it
+
     slopes, offsets = _find_cuts(flat, surveys)
     above, unit = float(bounds.upper.bound), _choose_unit(bounds)
     count, cap = slopes.shape[1], _read_cap(flat.geometry.parts.y)
@@ -332,6 +333,8 @@ def _find_shortest(slopes: Floats, least: Floats, best: Floats, cap: float) -> F
 
     By nonnegative least squares, as Lawson and Hanson solve least distance programs; None if there is none.
     """
+    from scipy.optimize import nnls  # a site starts without it
+
     size = best.size
     basis = np.linalg.qr(np.column_stack([np.ones(size), np.eye(size)[:, 1:]]))[0][:, 1:]
     sides = np.vstack([slopes, np.eye(size), -np.eye(size)]) @ basis

@@ -50,7 +50,8 @@ def test_a_deployment_is_the_fit_of_all_rows(tmp_path, secure_sums, missing):
     table = read_csv(tmp_path / "heart.csv")
     np.testing.assert_allclose(apart.encoder.transform(table), whole.encoder.transform(table), rtol=0, atol=1e-9)
     np.testing.assert_allclose(apart.decision_function(table), whole.decision_function(table), rtol=0, atol=1e-9)
-    assert apart.training["done"] == whole.training["done"]
+    told = [said for said in apart.training["done"] if not said.startswith("It was not tested on held-out rows")]
+    assert told == whole.training["done"]  # sites hold out fewer rows than they measure
     third = [arrays for _, request, arrays in seen if request.task == "summary" and request.round == 2]
     sent = [unpack_summary({name: own for name, own in arrays.items() if name != "check"}) for arrays in third]
     assert all({"counts of cp", "counts of thal", "counts of smoker"} <= one.sums.keys() for one in sent)

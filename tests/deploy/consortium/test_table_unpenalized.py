@@ -106,7 +106,7 @@ def test_where_there_is_no_model_it_is_said(tmp_path):
     with pytest.raises(ConfigurationError, match=r"there is no model: .* separable along .*age \(\+\)"):
         run_in_threads(deployed(tmp_path, CENTERS, **HEART))
     root = deployed(tmp_path, CENTERS, "auto", 'curvature = "refuse"\n', **HEART)
-    with pytest.raises(SilentSitesError, match=r"no valid answer of basel .*second derivatives"):
+    with pytest.raises(SilentSitesError, match=r"no valid answer of basel.*second derivatives"):
         run_in_threads(root)
     assert ending(root) is None
     assert json.loads((root / "server" / "failure.json").read_text())["heals"]
