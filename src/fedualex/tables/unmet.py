@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
+from scipy.optimize import minimize
 
 from ..arrays import Reals
 from ..certificates.certificate import certificate_of
@@ -118,8 +119,6 @@ def _step(here: _Excess, lam: Reals) -> tuple[Reals, Reals]:
 
 def _maximize_on_simplex(value: Reals, second: Reals, start: Reals) -> Reals:
     """The largest <lam, value> - lam^T second lam / 2 over the simplex; exact among the weights that are not 0."""
-    from scipy.optimize import minimize  # a site starts without it
-
     size = max(1.0, float(np.max(np.abs(second))))
     solution = minimize(
         lambda lam: ((lam @ second @ lam / 2 - lam @ value) / size, (second @ lam - value) / size),

@@ -26,7 +26,6 @@ from ...tables.ordinary import fit_ordinary, with_ordinary
 from ...tables.penalty import PENALTY, choose_penalty, default_penalty, told_penalty
 from ...tables.rates import threshold_from_counts
 from ...tables.recipe import merge_named
-from ...tables.unmet import bound_violation
 from .. import Arrays, Engine
 from ..clients import Exchange, SilentSitesError
 from ..ledger import TABLES
@@ -121,6 +120,8 @@ class TableServer:
         """The run, ended as INFEASIBLE if sums of all sites prove that no model meets the limits."""
         if not (isinstance(problem, Problem) and is_doubtful(problem) and exceeds(problem, run.violation)):
             return run
+        from ...tables.unmet import bound_violation  # it brings scipy, without which a site starts
+
         error = quantization(len(self.exchange.order)) if self.exchange.roster else 0.0
         try:
             return settle(run, bound_violation(self.recipe, known, problem, answer, self._ask_effects, error))
