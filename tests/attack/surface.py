@@ -213,9 +213,12 @@ def catalogue() -> Iterator[tuple[str, dict[str, str]]]:
         path = f"fx.problems.{name}"
         yield path, arguments(getattr(fx.problems, name), OTHER_EXAMPLES.get(path, {}))
     for name in concrete(fx.estimators, fx.estimators.AbstractFederated):
-        labelled = issubclass(getattr(fx.estimators, name), fx.estimators.FederatedClassifier)
+        kind = getattr(fx.estimators, name)
+        labelled = issubclass(kind, fx.estimators.FederatedClassifier)
+        parameters = inspect.signature(kind).parameters.values()
+        needed = (one.name for one in parameters if one.default is inspect.Parameter.empty)
         yield (
-            f"fx.estimators.{name}(max_rounds=2).fit",
+            f"fx.estimators.{name}({''.join(f'{one}={EXAMPLES[one]}, ' for one in needed)}max_rounds=2).fit",
             {"X": "X", "y": "LABELS" if labelled else "Y", "clients": "WHO"},
         )
 
