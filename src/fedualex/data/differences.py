@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..arrays import Reals
+from ..arrays import Reals, Values
 from ..summaries import Known, Summary
 from .columns import Table, column_of_kind
 from .encoder import COUNTS, Coding, known_levels, known_numbers
@@ -111,7 +111,7 @@ def _own_moments(matrix: Vector, weight: Vector | None) -> _Moments:
     return _Moments(rows, mean, np.where(deviation > LOST * np.abs(mean), deviation, 0.0), np.zeros(rows.shape, bool))
 
 
-def _other_moments(numbers: NDArray[np.str_], own: Sequence[Summary], known: Sequence[Known]) -> _Moments:
+def _other_moments(numbers: Values, own: Sequence[Summary], known: Sequence[Known]) -> _Moments:
     """Of all others together, from what all add up to and this client's part of it."""
     place = np.searchsorted(known[0]["columns"], numbers)
     counts, totals = ([np.asarray(one[name], float)[place] for one in (own[0].sums, known[0])] for name in MOMENTS)

@@ -375,7 +375,7 @@ class ScoreErrors:
                 total += weight * float((abs(few.mixed) @ off) @ largest)
         return total
 
-    def _farthest(self, like: Saddle, parts: Tree, points: Reals) -> Reals:
+    def _farthest(self, like: Tree, parts: Tree, points: Reals) -> Reals:
         """How large the entries of one variable can be in its domain: those of a point of it, and the diameter."""
         leaves, several = jax.tree.leaves(like), jax.tree.leaves(parts, is_leaf=is_geometry)
         wide = [np.full(np.size(leaf), float(part.diameter(leaf))) for leaf, part in zip(leaves, several, strict=True)]

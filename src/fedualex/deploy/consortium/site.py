@@ -164,7 +164,7 @@ def _fill_few(column: NDArray[Any], told: Counted, least: int) -> tuple[Values, 
     return np.where(told.among(holes(column)), value, column), Rare(word, {NOTHING: gone})
 
 
-def _word_of(value: float) -> str:
+def _word_of(value: float | int) -> str:
     return NOTHING if np.isnan(value) else f"{float(value):g}"
 
 
