@@ -193,8 +193,9 @@ def test_raw_columns_are_solved(family, penalty):
     scaled, unscaled = (
         fx.solve(p, fx.FeDualSlide(), rounds=150, tol=1e-4, output="bounds") for p in (problem, without)
     )
-    assert scaled.gap <= 1e-4 < unscaled.gap
-    assert scaled.exchanges <= 100
+    assert scaled.gap <= 1e-4
+    assert scaled.exchanges <= 50
+    assert unscaled.exchanges >= 2 * scaled.exchanges  # which may not be there yet: the last digits decide
 
 
 def test_the_metric_is_the_variance_of_columns():
