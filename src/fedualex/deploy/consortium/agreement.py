@@ -15,7 +15,7 @@ from ...runs.settings import ConfigurationError, build_method
 from ...runtime import fingerprint
 from ...storage import Json
 from ...summaries import Known, Summary
-from ...tables.goals import GOALS, Goal
+from ...tables.goals import GOALS, LIMITED_GROUPS, Goal
 from ...tables.ordinary import ordinary_model
 from ...tables.penalty import default_penalty, range_of_path
 from ...tables.recipe import CHOSEN, TableRecipe, read_recipe
@@ -33,21 +33,24 @@ def has_tables(settings: Json) -> bool:
 
 def check_goal(name: str) -> None:
     """Refuse a goal of which an answer to the server would have a number for each row, or show a row."""
-    if name == "limits-counts":
-        raise ConfigurationError(
-            "the goal limits-counts is for one machine: its loss is an exponential, and a step that was too long would "
-            "ask for sums of which one row is nearly all; use poisson or fair-counts"
+    goal = GOALS[name]
+    if why := _why_on_one_machine(goal):
+        alike = {other: one for other, one in GOALS.items() if one.reading.name == goal.reading.name}
+        able = ", ".join(
+            other for other, one in alike.items() if one.counts == goal.counts and not _why_on_one_machine(one)
         )
-    if _has_row_duals(GOALS[name]):
-        others = [other for other, goal in GOALS.items() if goal.reading.name == GOALS[name].reading.name]
-        able = ", ".join(other for other in others if not _has_row_duals(GOALS[other]))
-        raise ConfigurationError(
-            f"the goal {name} is for one machine: one dual number for each row would leave a site; use {able}"
-        )
+        raise ConfigurationError(f"the goal {name} is for one machine: {why}; use {able}")
 
 
-def _has_row_duals(goal: Goal) -> bool:
-    return bool(goal.structure.recipe.row_duals)
+def _why_on_one_machine(goal: Goal) -> str:
+    """Why sites must not answer for it; empty if they may."""
+    if goal.structure.recipe.row_duals:
+        return "one dual number for each row would leave a site"
+    if goal.counts and goal.structure is LIMITED_GROUPS:  # multipliers of a thousand make the first steps long
+        return (
+            "its loss is an exponential, and a step that was too long would ask for sums of which one row is nearly all"
+        )
+    return ""
 
 
 def recipe_of_goal(settings: Json) -> TableRecipe:
